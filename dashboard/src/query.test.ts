@@ -7,6 +7,11 @@ test("parameters are set and removed, and the others stay", () => {
   assert.equal(withParams("status=running&sort=name", { status: null, sort: "" }), "");
 });
 
+test("a list becomes one parameter for each item, in place of those before", () => {
+  assert.equal(withParams("where=x&q=1&where=y", { where: ["a", "b"] }), "where=a&q=1&where=b");
+  assert.equal(withParams("where=x&where=y", { where: [] }), "");
+});
+
 test("commas and colons are not escaped in an address", () => {
   assert.equal(withParams("", { jobs: "a,b", label: "team:vision" }), "jobs=a,b&label=team:vision");
 });

@@ -1,11 +1,16 @@
 // The query of the page's address, as plain functions. Used by `url.ts`.
 
-/** The query with these parameters set; null and "" remove one. The others keep their order. */
-export function withParams(query: string, changes: Readonly<Record<string, string | null>>): string {
+/** Parameters to set. A list is set as one parameter for each item; null, "" and an empty list remove one. */
+export type ParamChanges = Readonly<Record<string, string | readonly string[] | null>>;
+
+/** The query with these parameters set. The others keep their order. */
+export function withParams(query: string, changes: ParamChanges): string {
   const params = new URLSearchParams(query);
   for (const [name, value] of Object.entries(changes)) {
-    if (value === null || value === "") params.delete(name);
-    else params.set(name, value);
+    const [first, ...more] = typeof value === "string" ? [value] : (value ?? []);
+    if (first === undefined || first === "") params.delete(name);
+    else params.set(name, first);
+    for (const item of more) params.append(name, item);
   }
   // Commas and colons need no escapes in a query, and a link that people read and send is better without them.
   return params.toString().replaceAll("%2C", ",").replaceAll("%3A", ":");

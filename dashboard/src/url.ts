@@ -1,7 +1,7 @@
 // The page's address as a signal. It contains everything that a link should restore: the page and its settings.
 
 import { computed, type ReadonlySignal, signal } from "@preact/signals";
-import { withParams } from "./query.ts";
+import { type ParamChanges, withParams } from "./query.ts";
 import { Steps } from "./steps.ts";
 
 const address = signal({ path: location.pathname, query: location.search.slice(1) });
@@ -33,13 +33,13 @@ export function go(href: string, { replace = false }: { replace?: boolean } = {}
 }
 
 /** Set parameters of the address in place; null removes one. */
-export function setParams(changes: Readonly<Record<string, string | null>>): void {
+export function setParams(changes: ParamChanges): void {
   const next = withParams(address.peek().query, changes);
   go(location.pathname + (next === "" ? "" : `?${next}`), { replace: true });
 }
 
 /** Set parameters as a step that "back" undoes. What a person types without a pause is one step. */
-export function stepParams(changes: Readonly<Record<string, string | null>>, isTyping: boolean): void {
+export function stepParams(changes: ParamChanges, isTyping: boolean): void {
   const next = withParams(address.peek().query, changes);
   if (next === address.peek().query) return;
   go(location.pathname + (next === "" ? "" : `?${next}`), { replace: !steps.begins(isTyping, Date.now()) });

@@ -47,6 +47,7 @@ class View:
 VIEWS: Mapping[str, View] = {
     "jobs": View("/", "long run", "light-wide dark-narrow"),
     "jobs-by-study": View("/?group=study", "digits scaling"),
+    "jobs-by-field": View("/?group=model&metric=val_accuracy", "model mlp"),
     "job": View("/jobs/{lenet5 on two}", "Advice"),
     "job-charts": View("/jobs/{lenet5 on two}?charts=learning,slots", "Advice", "dark-wide", 1060, "Loss"),
     "job-live": View("/jobs/{long run}", "running"),

@@ -10,11 +10,13 @@ interface Props {
   count?: number;
   /** The edge of the button that the panel is aligned with. */
   side?: "left" | "right";
+  isWide?: boolean;
+  startsOpen?: boolean;
   children: ComponentChildren;
 }
 
-export function Menu({ title, count = 0, side = "left", children }: Props) {
-  const [isOpen, setOpen] = useState(false);
+export function Menu({ title, count = 0, side = "left", isWide, startsOpen = false, children }: Props) {
+  const [isOpen, setOpen] = useState(startsOpen);
   const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
@@ -43,7 +45,7 @@ export function Menu({ title, count = 0, side = "left", children }: Props) {
         {title}
         {count > 0 && <span class={styles["count"]}>{count}</span>} <span aria-hidden="true">▾</span>
       </button>
-      {isOpen && <div class={`${styles["panel"]} ${styles[side]}`}>{children}</div>}
+      {isOpen && <div class={`${styles["panel"]} ${styles[side]} ${isWide ? styles["wide"] : ""}`}>{children}</div>}
     </div>
   );
 }

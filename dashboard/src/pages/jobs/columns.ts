@@ -20,7 +20,7 @@ export interface Column {
 
 /** In the sequence in which they are offered. The name takes the remaining width. */
 export const COLUMNS = [
-  { id: "status", title: "Status", width_px: 128, from_px: 0 },
+  { id: "status", title: "Status", width_px: 128, sort: "status", from_px: 0 },
   { id: "name", title: "Name", width_px: 240, sort: "name", from_px: 0 },
   { id: "progress", title: "Progress", width_px: 168, hint: "Epochs, and the time left", from_px: 0 },
   { id: "curve", title: "Metric", width_px: 112, hint: "Epoch by epoch, over all ranks", from_px: 860 },
@@ -54,19 +54,26 @@ export const COLUMNS = [
     from_px: 1440,
   },
   { id: "duration", title: "Duration", width_px: 104, sort: "duration", isFigure: true, from_px: 1060 },
-  { id: "owner", title: "Owner", width_px: 80, from_px: 1340 },
+  { id: "owner", title: "Owner", width_px: 80, sort: "owner", from_px: 1340 },
   { id: "created", title: "Created", width_px: 94, sort: "created_at", isFigure: true, from_px: 0 },
-  { id: "project", title: "Project", width_px: 100 },
-  { id: "dataset", title: "Dataset", width_px: 130 },
-  { id: "model", title: "Model", width_px: 110 },
+  { id: "project", title: "Project", width_px: 100, sort: "project" },
+  { id: "dataset", title: "Dataset", width_px: 130, sort: "dataset" },
+  { id: "model", title: "Model", width_px: 110, sort: "model" },
   { id: "priority", title: "Priority", width_px: 82, sort: "priority", isFigure: true },
   { id: "started", title: "Started", width_px: 98, sort: "started_at", isFigure: true },
   { id: "ended", title: "Ended", width_px: 98, sort: "ended_at", isFigure: true },
-  { id: "study", title: "Study", width_px: 130, hint: "The id of its study" },
-  { id: "cell", title: "Cell", width_px: 66, isFigure: true, hint: "Its position in the grid of its study, from 0" },
+  { id: "study", title: "Study", width_px: 130, sort: "study", hint: "The id of its study" },
+  {
+    id: "cell",
+    title: "Cell",
+    width_px: 66,
+    sort: "cell",
+    isFigure: true,
+    hint: "Its position in the grid of its study, from 0",
+  },
   { id: "stored", title: "Stored", width_px: 90, sort: "stored", isFigure: true, hint: "Checkpoints and artifacts" },
-  { id: "starred", title: "Star", width_px: 62 },
-  { id: "notes", title: "Notes", width_px: 260, hint: "The beginning of its notes" },
+  { id: "starred", title: "Star", width_px: 62, sort: "starred" },
+  { id: "notes", title: "Notes", width_px: 260, sort: "notes", hint: "The beginning of its notes" },
 ] as const satisfies readonly Column[];
 
 export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey | FieldKey;
@@ -180,7 +187,8 @@ function fieldColumn(id: FieldKey): Column & { readonly id: FieldKey } {
     last: `The newest ${name}`,
     test: `${name} on the test data`,
   };
-  return { id, title: titles[kind], width_px: 120, isFigure: kind === "last" || kind === "test", hint: hints[kind] };
+  const isFigure = kind === "last" || kind === "test";
+  return { id, title: titles[kind], width_px: 120, sort: id, isFigure, hint: hints[kind] };
 }
 
 function bestOf(metric: string): Pick<Column, "sort" | "hint"> {

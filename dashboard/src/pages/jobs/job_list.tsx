@@ -4,6 +4,7 @@ import { useCallback, useMemo } from "preact/hooks";
 import type { Problem } from "../../api/problem.ts";
 import { number } from "../../format.ts";
 import type { Work } from "./acting.ts";
+import { AllShown } from "./all_shown.tsx";
 import { CARD_PX, Cards } from "./cards.tsx";
 import { columnsOf, commonMetric } from "./columns.ts";
 import type { Curves } from "./curves.ts";
@@ -71,7 +72,10 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
         {marks.selection.size > 0 ? (
           <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={onWork} />
         ) : (
-          <Extent list={list} tail={listing.tail.value} onMore={() => void listing.more()} />
+          <>
+            <Extent list={list} tail={listing.tail.value} onMore={() => void listing.more()} />
+            <AllShown view={view} />
+          </>
         )}
         <span class={styles["keys"]} aria-hidden="true">
           <kbd>j</kbd> <kbd>k</kbd> move · <kbd>x</kbd> select · <kbd>Enter</kbd> open · <kbd>/</kbd> search

@@ -143,8 +143,8 @@ export class Listing {
       },
       Math.max(GATHERED_MS, this.#headAt + HEAD_MS - Date.now()),
     );
-    const { statuses, search, study, isStarred } = this.view;
-    if (search !== "" || study !== "" || isStarred) return; // the stream cannot filter by these
+    const { statuses, search, study, isStarred, where } = this.view;
+    if (search !== "" || study !== "" || isStarred || where.length > 0) return; // the stream cannot filter by these
     const newest = list.rows.reduce((latest, row) => Math.max(latest, Date.parse(row.created_at)), 0);
     for (const { id, status, created_at } of unlisted) {
       const isOfView = statuses.length === 0 || statuses.includes(status);

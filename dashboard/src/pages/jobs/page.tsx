@@ -5,7 +5,7 @@ import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { query, stepParams } from "../../url.ts";
 import type { Work } from "./acting.ts";
 import { GroupedPage } from "./groups/grouped_page.tsx";
-import { isByStudy } from "./groups/groups.ts";
+import { isGrouped } from "./groups/groups.ts";
 import { JobListView } from "./job_list.tsx";
 import { NoJobs } from "./no_jobs.tsx";
 import styles from "./page.module.css";
@@ -17,7 +17,7 @@ import { isFiltered, paramsOf, type View, viewOf } from "./view.ts";
 
 export function JobsPage() {
   const view = useMemo(() => viewOf(query.value), [query.value]);
-  return isByStudy(view) ? <GroupedPage view={view} onChange={change} /> : <FlatPage view={view} />;
+  return isGrouped(view) ? <GroupedPage view={view} onChange={change} /> : <FlatPage view={view} />;
 }
 
 function FlatPage({ view }: { view: View }) {
@@ -30,7 +30,7 @@ function FlatPage({ view }: { view: View }) {
   return (
     <div class={styles["page"]}>
       <h1 class="spoken">Jobs</h1>
-      <Toolbar view={view} rows={rows} onChange={change} />
+      <Toolbar view={view} rows={rows} problem={problem} onChange={change} />
       {work !== null && <Outcomes {...work} onClose={() => setWork(null)} />}
       {list !== null && <ProblemNotice problem={problem} />}
       {list === null ? (

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ViewContent, ViewOfJobs } from "../../api/types.ts";
+import { withParams } from "../../query.ts";
 import type { Choice } from "./columns.ts";
 import {
   columnsOfContent,
@@ -21,7 +22,8 @@ const VIEW: View = {
   owner: "ada",
   labels: ["team:a,b", "x:50%"],
   isStarred: true,
-  isGrouped: true,
+  where: ["spec.batch_size >= 64 or starred", "gpus > 1"],
+  group: ["label.team", "gpus"],
   order: "-metrics.val_iou",
   metric: "val_iou",
 };
@@ -44,8 +46,7 @@ test("a view comes back as it was saved, through the service and through the add
   const saved = savedWith();
   assert.deepEqual(viewOfContent(saved.content), VIEW);
   assert.deepEqual(columnsOfContent(saved.content), CHOICE);
-  const params = Object.entries(paramsOfSaved(saved)).filter(([, value]) => value !== null) as [string, string][];
-  const query = new URLSearchParams(params).toString();
+  const query = withParams("", paramsOfSaved(saved));
   assert.deepEqual(viewOf(query), VIEW);
   assert.equal(new URLSearchParams(query).get("view"), "0view");
 });

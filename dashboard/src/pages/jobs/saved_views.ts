@@ -1,11 +1,11 @@
 // Saved views: from the page's view and columns to what the service keeps, and back.
 
 import type { ViewContent, ViewOfJobs } from "../../api/types.ts";
+import type { ParamChanges } from "../../query.ts";
 import { type Choice, choiceOf } from "./columns.ts";
 import { EVERYTHING, type Order, paramsOf, type View } from "./view.ts";
 
-const STUDY = "study"; // what jobs are grouped by
-const NO_FILTER: NonNullable<ViewContent["filter"]> = { status: [], label: [] };
+const NO_FILTER: NonNullable<ViewContent["filter"]> = { status: [], label: [], where: [] };
 
 /** What a saved view of this page has. */
 export function contentOf(view: View, choice: Choice): ViewContent {
@@ -18,10 +18,11 @@ export function contentOf(view: View, choice: Choice): ViewContent {
       label: [...view.labels],
       study: view.study || null,
       starred: view.isStarred || null,
+      where: [...view.where],
     },
     sort: view.order,
     metric: view.metric,
-    group: view.isGrouped ? STUDY : "",
+    group: [...view.group],
     columns: [...choice.ids],
     pinned: [...choice.pinned],
   };
@@ -38,7 +39,8 @@ export function viewOfContent({ filter = NO_FILTER, sort, metric, group }: ViewC
     labels: filter.label ?? [],
     study: filter.study ?? "",
     isStarred: filter.starred === true,
-    isGrouped: group === STUDY,
+    where: filter.where ?? [],
+    group: group ?? [],
     order: (sort ?? EVERYTHING.order) as Order,
     metric: metric ?? "",
   };
@@ -50,13 +52,13 @@ export function columnsOfContent({ columns = [], pinned = [] }: ViewContent): Ch
 }
 
 /** The parameters of the address that open a saved view. */
-export function paramsOfSaved({ id, content }: ViewOfJobs): Record<string, string | null> {
+export function paramsOfSaved({ id, content }: ViewOfJobs): ParamChanges {
   return { ...paramsOf(viewOfContent(content)), view: id };
 }
 
 /** The filters of a saved view that the page does not have, such as those that a script set. */
 export function foreignFilters({ filter = NO_FILTER }: ViewContent): string[] {
-  const known = new Set(["search", "status", "owner", "project", "label", "study", "starred"]);
+  const known = new Set(["search", "status", "owner", "project", "label", "study", "starred", "where"]);
   return Object.entries(filter)
     .filter(([name, value]) => !known.has(name) && value !== null)
     .map(([name]) => name);

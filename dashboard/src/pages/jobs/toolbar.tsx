@@ -1,72 +1,96 @@
-// The controls above the jobs: filters, order, metric and columns.
+// The controls above the jobs: filters, order, groups, metric and columns.
 
 import { useState } from "preact/hooks";
-import { words } from "../../format.ts";
 import { Menu } from "../../parts/menu.tsx";
+import { Builder } from "./builder.tsx";
 import { ColumnMenu } from "./column_menu.tsx";
 import { metricColumns } from "./columns.ts";
-import { ExportButton } from "./export_button.tsx";
-import { type Filtering, FiltersInUse, OwnerFilters, Statuses } from "./filters.tsx";
+import { FieldOptions } from "./field_options.tsx";
+import { type Filtering, FiltersInUse, MineAndStarred, Statuses } from "./filters.tsx";
 import { Search } from "./search.tsx";
 import styles from "./toolbar.module.css";
 import { isNarrow } from "./use_columns.ts";
-import { METRICS, metricOf, type Order, SORTS, type Sort, type View } from "./view.ts";
+import { METRICS, metricOf, type Order, SORTS, type View } from "./view.ts";
 import { ViewMenu } from "./view_menu.tsx";
+import { conditionsOf } from "./where.ts";
 
-export function Toolbar({ view, rows, onChange }: Filtering) {
-  const search = <Search value={view.search} onChange={(text) => onChange({ search: text })} />;
-  const metric = <MetricField view={view} rows={rows} onChange={onChange} />;
-  const group = <GroupField view={view} onChange={onChange} />;
+export function Toolbar({ view, rows, problem, onChange }: Filtering) {
+  const [asked, ask] = useState<{ count: number; place: number | null }>({ count: 0, place: null });
+  const shared = { view, rows, problem, onChange };
+  const quick = (
+    <>
+      <Statuses view={view} onChange={onChange} />
+      <MineAndStarred view={view} onChange={onChange} />
+    </>
+  );
+  const fields = (
+    <>
+      <GroupField {...shared} />
+      <MetricField {...shared} />
+    </>
+  );
   return (
     <div class={styles["toolbar"]} role="search" aria-label="Jobs">
-      {search}
-      {isNarrow.value ? (
+      <Search value={view.search} onChange={(text) => onChange({ search: text })} />
+      {isNarrow.value && <ViewMenu view={view} />}
+      <Menu
+        key={asked.count} // opens it for the condition that was asked for
+        title="Filter"
+        count={filtersIn(view)}
+        side={isNarrow.value ? "right" : "left"}
+        isWide
+        startsOpen={asked.count > 0}
+      >
+        {isNarrow.value && (
+          <>
+            {quick}
+            <OrderField {...shared} />
+            {fields}
+          </>
+        )}
+        <Builder {...shared} edited={asked.place} />
+      </Menu>
+      {!isNarrow.value && (
         <>
-          <ViewMenu view={view} />
-          <Menu title="Filters" count={filtersIn(view)} side="right">
-            <Statuses view={view} onChange={onChange} />
-            <OwnerFilters view={view} rows={rows} onChange={onChange} />
-            <OrderField view={view} rows={rows} onChange={onChange} />
-            {group}
-            {metric}
-            <ExportButton view={view} />
-          </Menu>
-        </>
-      ) : (
-        <>
-          <Statuses view={view} onChange={onChange} />
-          <OwnerFilters view={view} rows={rows} onChange={onChange} />
+          {quick}
           <span class={styles["right"]}>
-            {group}
-            {metric}
+            {fields}
             <ViewMenu view={view} />
             <ColumnMenu rows={rows} />
-            <ExportButton view={view} />
           </span>
         </>
       )}
-      <FiltersInUse view={view} onChange={onChange} />
+      <FiltersInUse {...shared} onEdit={(place) => ask({ count: asked.count + 1, place })} />
     </div>
   );
 }
 
-function filtersIn({ statuses, owner, project, labels, isStarred }: View): number {
-  return statuses.length + labels.length + Number(owner !== "") + Number(project !== "") + Number(isStarred);
+function filtersIn(view: View): number {
+  const quick = isNarrow.value ? view.statuses.length + Number(view.isStarred) : 0;
+  return quick + conditionsOf(view).length;
 }
 
-function GroupField({ view, onChange }: Omit<Filtering, "rows">) {
+const MOST_GROUPED = 2; // fields
+
+function GroupField({ view, rows, onChange }: Filtering) {
+  const { group } = view;
+  const change = (place: number, field: string): void =>
+    onChange({ group: field === "" ? group.slice(0, place) : group.toSpliced(place, 1, field) });
   return (
-    <label class={styles["field"]}>
-      <span>Group</span>
-      <select
-        value={view.isGrouped ? "study" : "none"}
-        disabled={view.study !== ""}
-        onChange={(event) => onChange({ isGrouped: event.currentTarget.value === "study" })}
-      >
-        <option value="none">none</option>
-        <option value="study">study</option>
-      </select>
-    </label>
+    <span class={styles["field"]}>
+      {[...group, ""].slice(0, MOST_GROUPED).map((field, place) => (
+        <select
+          key={place === 0 ? "first" : "second"}
+          aria-label={place === 0 ? "Group" : "And by"}
+          value={field}
+          disabled={view.study !== ""}
+          onChange={(event) => change(place, event.currentTarget.value)}
+        >
+          <option value="">{place === 0 ? "No groups" : "and by…"}</option>
+          <FieldOptions rows={rows} first={["study", ...group]} />
+        </select>
+      ))}
+    </span>
   );
 }
 
@@ -95,7 +119,7 @@ function MetricField({ view, rows, onChange }: Filtering) {
     );
   return (
     <label class={styles["field"]}>
-      <span>Metric</span>
+      <span class="spoken">Metric</span>
       <select
         value={view.metric}
         onChange={(event) => {
@@ -104,7 +128,7 @@ function MetricField({ view, rows, onChange }: Filtering) {
           else onChange({ metric: value });
         }}
       >
-        <option value="">goal of each job</option>
+        <option value="">Goal metric</option>
         {[...metrics].map((name) => (
           <option key={name} value={name}>
             {name}
@@ -116,21 +140,27 @@ function MetricField({ view, rows, onChange }: Filtering) {
   );
 }
 
+/** The order, on pages without headings. */
 function OrderField({ view, rows, onChange }: Filtering) {
-  const sorts = new Set<Sort>([...SORTS, ...metricColumns(rows, []), view.order.replace(/^-/, "") as Sort]);
+  const sort = view.order.replace(/^-/, "");
+  const isFalling = sort !== view.order;
   return (
-    <label class={styles["field"]}>
+    <div class={styles["field"]}>
       <span>Order</span>
-      <select value={view.order} onChange={(event) => onChange({ order: event.currentTarget.value as Order })}>
-        {[...sorts].flatMap((sort) => [
-          <option key={`-${sort}`} value={`-${sort}`}>
-            {metricOf(sort) ?? words(sort)} ↓
-          </option>,
-          <option key={sort} value={sort}>
-            {metricOf(sort) ?? words(sort)} ↑
-          </option>,
-        ])}
+      <select
+        aria-label="Order"
+        value={sort}
+        onChange={(event) => onChange({ order: `${isFalling ? "-" : ""}${event.currentTarget.value}` as Order })}
+      >
+        <FieldOptions rows={rows} first={[sort]} ofEveryJob={SORTS} />
       </select>
-    </label>
+      <button
+        type="button"
+        aria-label={isFalling ? "Falling" : "Rising"}
+        onClick={() => onChange({ order: (isFalling ? sort : `-${sort}`) as Order })}
+      >
+        {isFalling ? "↓" : "↑"}
+      </button>
+    </div>
   );
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { withParams } from "../../query.ts";
 import {
+  comparePath,
   EVERYTHING,
   isFiltered,
   listPath,
@@ -21,7 +22,8 @@ const NARROW: View = {
   labels: ["team:vision", "why:50%, or more"],
   study: "s1",
   isStarred: true,
-  isGrouped: true,
+  where: ["metrics.val_loss < 0.5 or starred", "gpus > 1"],
+  group: ["study", "gpus"],
   order: "-val_accuracy",
   metric: "val_loss",
 };
@@ -54,14 +56,25 @@ test("the path of the list has the filters and order of the view, the limit and 
   assert.equal(
     listPath(NARROW, 100, "c1"),
     "/v1/jobs?search=a+%26+b&status=running&status=failed&owner=ada&project=vision&label=team%3Avision" +
-      "&label=why%3A50%25%2C+or+more&study=s1&starred=true&sort=-val_accuracy&limit=100&cursor=c1",
+      "&label=why%3A50%25%2C+or+more&study=s1&starred=true&where=metrics.val_loss+%3C+0.5+or+starred&where=gpus+%3E+1&sort=-val_accuracy&limit=100&cursor=c1",
   );
   assert.equal(listPath(EVERYTHING, 50), "/v1/jobs?sort=-created_at&limit=50");
+});
+
+test("the address that compares the jobs of a view has its filters as its own address has, and the order", () => {
+  const { group: _, metric: __, ...filters } = NARROW;
+  assert.equal(comparePath(NARROW), `/compare?${withParams("", paramsOf(filters))}`);
+  assert.equal(comparePath(EVERYTHING), "/compare?sort=-created_at");
 });
 
 test("the path of the stream has only the filters that the stream supports", () => {
   assert.equal(streamPath({ ...NARROW, labels: ["a:b"] }), "/v1/events?owner=ada&project=vision&label=a%3Ab");
   assert.equal(streamPath(EVERYTHING), "/v1/events");
+});
+
+test("jobs are sorted by any column of a field", () => {
+  for (const order of ["-spec.batch_size", "label.team", "test.accuracy", "-owner", "notes"] as const)
+    assert.equal(viewOf(`sort=${order}`).order, order);
 });
 
 test("the order and the metric do not count as filters", () => {
@@ -77,4 +90,7 @@ test("a first click sorts falling, or rising for names and losses, and the next 
   assert.equal(nextOrder("name", "name"), "-name");
   assert.equal(nextOrder("name", "metrics.val_mae"), "metrics.val_mae");
   assert.equal(nextOrder("name", "metrics.val_iou"), "-metrics.val_iou");
+  assert.equal(nextOrder("name", "last.val_loss"), "last.val_loss");
+  assert.equal(nextOrder("name", "label.team"), "label.team");
+  assert.equal(nextOrder("name", "spec.batch_size"), "-spec.batch_size");
 });

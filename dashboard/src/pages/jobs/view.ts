@@ -1,12 +1,13 @@
-// The view of the list: its filters, order and metric, as parameters of the page's address and of the api.
+// The view of the list: its filters, order, groups and metric, as parameters of the page's address and of the api.
 
 import type { Status } from "../../api/types.ts";
 import { isBetterLower } from "../../metrics.ts";
-import { listOf, pathWith } from "../../query.ts";
+import { listOf, type ParamChanges, pathWith, withParams } from "../../query.ts";
+import { type FieldKey, fieldOf } from "./fields.ts";
 
 export const STATUSES: readonly Status[] = ["queued", "launching", "running", "succeeded", "failed", "cancelled"];
 
-/** The api's sort keys of jobs. It also sorts by the best value of any metric. */
+/** The api's sort keys of jobs. It also sorts by the best value of any metric, and by any other column of a field. */
 export const SORTS = [
   "created_at",
   "started_at",
@@ -21,10 +22,19 @@ export const SORTS = [
   "train_samples_per_s",
   "val_accuracy",
   "val_loss",
+  "status",
+  "owner",
+  "project",
+  "dataset",
+  "model",
+  "study",
+  "cell",
+  "starred",
+  "notes",
 ] as const;
 
 export type MetricKey = `metrics.${string}`;
-export type Sort = (typeof SORTS)[number] | MetricKey;
+export type Sort = (typeof SORTS)[number] | MetricKey | FieldKey;
 export type Order = Sort | `-${Sort}`;
 
 export const NEWEST_FIRST: Order = "-created_at";
@@ -39,8 +49,10 @@ export interface View {
   readonly labels: readonly string[];
   readonly study: string;
   readonly isStarred: boolean;
-  /** One row for each study, with its jobs below it. */
-  readonly isGrouped: boolean;
+  /** Conditions of fields, all of which hold: `spec.batch_size >= 64`. */
+  readonly where: readonly string[];
+  /** One row for each study, or for each value of these fields, with its jobs below it. */
+  readonly group: readonly string[];
   readonly order: Order;
   /** The metric of the curves; empty for the one that counts for each job. */
   readonly metric: string;
@@ -54,7 +66,8 @@ export const EVERYTHING: View = {
   labels: [],
   study: "",
   isStarred: false,
-  isGrouped: false,
+  where: [],
+  group: [],
   order: NEWEST_FIRST,
   metric: "",
 };
@@ -67,6 +80,7 @@ export const NO_FILTER: Partial<View> = {
   labels: [],
   study: "",
   isStarred: false,
+  where: [],
 };
 
 /** The view in an address. Unknown values are left out. */
@@ -81,16 +95,17 @@ export function viewOf(query: string): View {
     labels: listOf(params.get("label") ?? "").map(withCommas),
     study: params.get("study") ?? "",
     isStarred: params.get("starred") === "true",
-    isGrouped: params.get("group") === "study",
+    where: params.getAll("where"),
+    group: params.getAll("group"),
     order: isOrder(order) ? order : NEWEST_FIRST,
     metric: params.get("metric") || EVERYTHING.metric,
   };
 }
 
 /** The parameters of the address for a change of the view; null removes one. */
-export function paramsOf(change: Partial<View>): Record<string, string | null> {
-  const params: Record<string, string | null> = {};
-  const { search, statuses, owner, project, labels, study, isStarred, isGrouped, order, metric } = change;
+export function paramsOf(change: Partial<View>): ParamChanges {
+  const params: Record<string, string | readonly string[] | null> = {};
+  const { search, statuses, owner, project, labels, study, isStarred, where, group, order, metric } = change;
   if (search !== undefined) params["q"] = search.trim();
   if (statuses !== undefined) params["status"] = statuses.join(",");
   if (owner !== undefined) params["owner"] = owner;
@@ -98,8 +113,9 @@ export function paramsOf(change: Partial<View>): Record<string, string | null> {
   if (labels !== undefined) params["label"] = labels.map(withoutCommas).join(",");
   if (study !== undefined) params["study"] = study;
   if (isStarred !== undefined) params["starred"] = isStarred ? "true" : null;
-  if (isGrouped !== undefined) {
-    params["group"] = isGrouped ? "study" : null;
+  if (where !== undefined) params["where"] = where;
+  if (group !== undefined) {
+    params["group"] = group;
     params["open"] = null; // groups
   }
   if (order !== undefined) params["sort"] = order === EVERYTHING.order ? null : order;
@@ -107,9 +123,9 @@ export function paramsOf(change: Partial<View>): Record<string, string | null> {
   return params;
 }
 
-/** A page of the list; the first one without a cursor. */
-export function listPath(view: View, limit: number, cursor: string | null = null): string {
-  return pathWith("/v1/jobs", {
+/** The filters of the view, as the api's routes take them. */
+export function filtersOf(view: View) {
+  return {
     search: view.search,
     status: view.statuses,
     owner: view.owner,
@@ -117,10 +133,19 @@ export function listPath(view: View, limit: number, cursor: string | null = null
     label: view.labels,
     study: view.study,
     starred: view.isStarred ? "true" : "",
-    sort: view.order,
-    limit,
-    cursor,
-  });
+    where: view.where,
+  };
+}
+
+/** A page of the list; the first one without a cursor. */
+export function listPath(view: View, limit: number, cursor: string | null = null): string {
+  return pathWith("/v1/jobs", { ...filtersOf(view), sort: view.order, limit, cursor });
+}
+
+/** The page that compares the jobs of the view. Its address has the filters under the names that this page gives them. */
+export function comparePath(view: View): string {
+  const { group: _, metric: __, ...filters } = view;
+  return `/compare?${withParams("", { ...paramsOf(filters), sort: view.order })}`;
 }
 
 /** The stream with events of the view's jobs, and of some others, as it has fewer filters. */
@@ -129,13 +154,15 @@ export function streamPath({ owner, project, labels }: View): string {
 }
 
 export function isFiltered(view: View): boolean {
-  const { search, statuses, owner, project, labels, study, isStarred } = view;
-  return Boolean(search || statuses.length || owner || project || labels.length || study || isStarred);
+  const { search, statuses, owner, project, labels, study, isStarred, where } = view;
+  return Boolean(search || statuses.length || owner || project || labels.length || study || isStarred || where.length);
 }
 
-/** The order after a click on the header of `sort`: falling first, except for names and metrics that are better low. */
+const TEXTS = /^(name|status|owner|project|dataset|model|study|cell|notes|label\..*)$/;
+
+/** The order after a click on the header of `sort`: falling first, except for texts and metrics that are better low. */
 export function nextOrder(order: Order, sort: Sort): Order {
-  const isRising = sort === "name" || isBetterLower(metricOf(sort) ?? sort);
+  const isRising = TEXTS.test(sort) || isBetterLower(metricOf(sort) ?? fieldOf(sort)?.name ?? sort);
   const first: Order = isRising ? sort : `-${sort}`;
   const second: Order = first === sort ? `-${sort}` : sort;
   return order === first ? second : first;
@@ -143,7 +170,7 @@ export function nextOrder(order: Order, sort: Sort): Order {
 
 function isOrder(text: string): text is Order {
   const sort = text.replace(/^-/, "");
-  return (SORTS as readonly string[]).includes(sort) || metricOf(sort) !== null;
+  return (SORTS as readonly string[]).includes(sort) || metricOf(sort) !== null || fieldOf(sort) !== null;
 }
 
 /** The metric of a key such as `metrics.val_iou`; null for other keys. */
@@ -151,11 +178,11 @@ export function metricOf(key: string): string | null {
   return /^metrics\.([A-Za-z_][A-Za-z0-9_.:/@-]*)$/.exec(key)?.[1] ?? null;
 }
 
-/** A label as an item of a list with commas. */
-function withoutCommas(label: string): string {
+/** A label, or another text, as an item of a list with commas. */
+export function withoutCommas(label: string): string {
   return label.replaceAll("%", "%25").replaceAll(",", "%2C");
 }
 
-function withCommas(item: string): string {
+export function withCommas(item: string): string {
   return item.replaceAll("%2C", ",").replaceAll("%25", "%");
 }

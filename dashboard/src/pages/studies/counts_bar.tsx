@@ -1,10 +1,9 @@
 // The jobs of a study by state as one bar. The same is in words beside it.
 
-import type { StudyLine } from "../../api/types.ts";
 import styles from "./counts_bar.module.css";
-import { partsOf, progressLine } from "./state.ts";
+import { type Counted, partsOf, progressLine } from "./state.ts";
 
-export function CountsBar({ study }: { study: StudyLine }) {
+export function CountsBar({ study }: { study: Counted }) {
   const text = progressLine(study);
   return (
     <span class={styles["bar"]} role="img" aria-label={text} title={text}>

@@ -7,7 +7,10 @@ import { fieldLabel } from "./figures.ts";
 const ENDED = ["succeeded", "failed", "cancelled"] as const;
 const LIVE = ["running", "launching", "queued"] as const;
 
-export function endedJobs({ counts }: StudyLine): number {
+/** The jobs of a study, or of another group, by status. */
+export type Counted = Pick<StudyLine, "counts" | "jobs">;
+
+export function endedJobs({ counts }: Counted): number {
   return sum(ENDED.map((status) => counts[status] ?? 0));
 }
 
@@ -32,7 +35,7 @@ export function isPaused(study: StudyLine): boolean {
 }
 
 /** 5 of 12 jobs ended, 1 failed, 2 running. */
-export function progressLine(study: StudyLine): string {
+export function progressLine(study: Counted): string {
   const others = (["failed", "cancelled", ...LIVE] as const)
     .filter((status) => (study.counts[status] ?? 0) > 0)
     .map((status) => `${study.counts[status]} ${status}`);
@@ -54,7 +57,7 @@ export interface Part {
 }
 
 /** The jobs of a study by status, ended ones first. */
-export function partsOf(study: StudyLine): Part[] {
+export function partsOf(study: Counted): Part[] {
   return [...ENDED, ...LIVE].flatMap((status) => {
     const count = study.counts[status] ?? 0;
     return count === 0 ? [] : [{ status, count, share: count / study.jobs }];

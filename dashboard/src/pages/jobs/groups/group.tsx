@@ -2,19 +2,20 @@
 
 import type { ComponentChildren } from "preact";
 import { useId } from "preact/hooks";
-import type { ListedStudy } from "../../../api/types.ts";
+import { get } from "../../../api/client.ts";
+import type { Job, JobGroup, Listed, ListedStudy } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
 import { listOf } from "../../../query.ts";
 import { param } from "../../../url.ts";
 import { CountsBar } from "../../studies/counts_bar.tsx";
-import { gridLine, progressLine } from "../../studies/state.ts";
+import { type Counted, gridLine, progressLine } from "../../studies/state.ts";
 import { When } from "../cells.tsx";
-import type { Row } from "../row.ts";
+import { type Row, rowOf } from "../row.ts";
 import type { Marks } from "../use_marks.ts";
-import type { View } from "../view.ts";
+import { comparePath, listPath, type View, withCommas, withoutCommas } from "../view.ts";
 import { GroupJobs } from "./group_jobs.tsx";
 import styles from "./groups.module.css";
-import { NO_STUDY } from "./groups.ts";
+import { NO_STUDY, nameOf, viewOfGroup } from "./groups.ts";
 import type { News } from "./news.ts";
 
 export interface Shared {
@@ -22,7 +23,7 @@ export interface Shared {
   readonly news: News;
   readonly marks: Marks;
   /** The loaded rows of a group; none when it is closed. */
-  readonly onRows: (study: string, rows: readonly Row[]) => void;
+  readonly onRows: (id: string, rows: readonly Row[]) => void;
   readonly onChange: (change: Partial<View>) => void;
 }
 
@@ -30,11 +31,8 @@ const openParam = param("open"); // the ids of the open groups
 
 export function StudyGroup({ study, ...shared }: Shared & { study: ListedStudy }) {
   return (
-    <Group {...shared} id={study.id} name={study.name}>
-      <span class={styles["counts"]}>
-        <CountsBar study={study} />
-        <span class="muted">{progressLine(study)}</span>
-      </span>
+    <Group {...shared} id={study.id} name={study.name} own={viewOfGroup(shared.view, { study: study.id })}>
+      <Counts of={study} />
       <span class={styles["grid"]}>{gridLine(study)}</span>
       <span class={styles["best"]}>
         {study.best && (
@@ -56,27 +54,84 @@ export function StudyGroup({ study, ...shared }: Shared & { study: ListedStudy }
 
 export function NoStudyGroup(shared: Shared) {
   return (
-    <Group {...shared} id={NO_STUDY} name="No study">
+    <Group {...shared} id={NO_STUDY} name="No study" own={viewOfGroup(shared.view, { study: NO_STUDY })}>
       <span class={styles["about"]}>Jobs that were submitted by themselves</span>
     </Group>
+  );
+}
+
+const MOST_SELECTED = 500; // jobs of one page
+
+export function FieldsGroup({ group, ...shared }: Shared & { group: JobGroup }) {
+  const { view, marks } = shared;
+  const name = nameOf(group, view.group);
+  const own = viewOfGroup(view, group);
+  const select = async (): Promise<void> => {
+    const { items } = await get<Listed<Job>>(listPath(own, MOST_SELECTED));
+    marks.select(new Map([...marks.selection, ...items.map((job) => [job.id, rowOf(job)] as const)]));
+  };
+  const { metric } = group;
+  return (
+    <Group {...shared} id={group.where.join(" and ")} name={name} own={own} kind="fields">
+      <Counts of={{ counts: group.statuses, jobs: group.jobs }} />
+      <span class={styles["grid"]}>
+        {metric !== null && metric.n > 0 && (
+          <>
+            <span class="muted">mean {metric.name}</span> {number(metric.mean)}{" "}
+            <span class="muted">
+              {number(metric.min)} to {number(metric.max)}, n {metric.n}
+            </span>
+          </>
+        )}
+      </span>
+      <span class="muted">
+        <When at={group.newest_at} />
+      </span>
+      <span class={styles["tools"]}>
+        <a href={comparePath(own)} aria-label={`Compare ${name}`}>
+          Compare
+        </a>
+        <button
+          type="button"
+          aria-label={`Select ${name}`}
+          disabled={group.jobs > MOST_SELECTED}
+          title={group.jobs > MOST_SELECTED ? `At most ${MOST_SELECTED} jobs at once` : undefined}
+          onClick={() => void select()}
+        >
+          Select
+        </button>
+      </span>
+    </Group>
+  );
+}
+
+function Counts({ of }: { of: Counted }) {
+  return (
+    <span class={styles["counts"]}>
+      <CountsBar study={of} />
+      <span class="muted">{progressLine(of)}</span>
+    </span>
   );
 }
 
 interface GroupProps extends Shared {
   id: string;
   name: string;
+  /** The view of its jobs. */
+  own: View;
+  kind?: "fields";
   children: ComponentChildren;
 }
 
-function Group({ id, name, children, ...shared }: GroupProps) {
-  const openIds = listOf(openParam.value);
+function Group({ id, name, kind, children, ...shared }: GroupProps) {
+  const openIds = listOf(openParam.value).map(withCommas);
   const isOpen = openIds.includes(id);
   const bodyId = useId();
   const toggle = (): void =>
-    openParam.set((isOpen ? openIds.filter((other) => other !== id) : [...openIds, id]).join());
+    openParam.set((isOpen ? openIds.filter((other) => other !== id) : [...openIds, id]).map(withoutCommas).join());
   return (
     <li class={styles["group"]}>
-      <div class={styles["row"]}>
+      <div class={`${styles["row"]} ${kind === undefined ? "" : styles[kind]}`}>
         <button
           type="button"
           class={styles["name"]}
@@ -90,7 +145,7 @@ function Group({ id, name, children, ...shared }: GroupProps) {
       </div>
       {isOpen && (
         <div id={bodyId}>
-          <GroupJobs study={id} name={name} {...shared} />
+          <GroupJobs id={id} name={name} {...shared} />
         </div>
       )}
     </li>

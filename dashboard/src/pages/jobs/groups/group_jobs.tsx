@@ -9,30 +9,31 @@ import { allToggled } from "../selection.ts";
 import { Table } from "../table.tsx";
 import { choice, choose, isNarrow } from "../use_columns.ts";
 import { useCurves, useListing } from "../use_listing.ts";
+import type { View } from "../view.ts";
 import type { Shared } from "./group.tsx";
 import styles from "./groups.module.css";
-import { viewOfGroup } from "./groups.ts";
 
 const MOST_CURVES = 200; // jobs in one request for curves
 
 export function GroupJobs({
-  study,
+  id,
   name,
+  own: ownView,
   view,
   news,
   marks,
   onRows,
   onChange,
-}: Shared & { study: string; name: string }) {
-  const own = useMemo(() => viewOfGroup(view, study), [view, study]);
+}: Shared & { id: string; name: string; own: View }) {
+  const own = useMemo(() => ownView, [view, id]);
   const { listing, isOld, problem } = useListing(own, { hasStream: false });
   const curves = useCurves(view.metric);
   const list = listing.list.value;
   const rows = list?.rows ?? NO_ROWS;
   useEffect(() => news.follow(listing), [news, listing]);
   useEffect(() => curves.want(rows.slice(0, MOST_CURVES)), [curves, rows]);
-  useEffect(() => onRows(study, rows), [onRows, study, rows]);
-  useEffect(() => () => onRows(study, NO_ROWS), [onRows, study]);
+  useEffect(() => onRows(id, rows), [onRows, id, rows]);
+  useEffect(() => () => onRows(id, NO_ROWS), [onRows, id]);
   const metric = commonMetric(rows, view.metric);
   const { ids } = choice.value;
   const columns = useMemo(() => columnsOf(ids, metric), [ids, metric]);

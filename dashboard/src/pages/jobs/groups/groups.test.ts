@@ -1,26 +1,51 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { JobGroup } from "../../../api/types.ts";
 import { EVERYTHING, listPath, type View } from "../view.ts";
-import { isByStudy, NO_STUDY, studiesPath, viewOfGroup } from "./groups.ts";
+import { groupsPath, isGrouped, NO_STUDY, nameOf, viewOfGroup } from "./groups.ts";
 
-const VIEW: View = { ...EVERYTHING, isGrouped: true, statuses: ["failed"], labels: ["team:a"], isStarred: true };
+const VIEW: View = { ...EVERYTHING, group: ["study"], statuses: ["failed"], labels: ["team:a"], isStarred: true };
 
 test("a group has the jobs of its study that the filters select", () => {
   assert.equal(
-    listPath(viewOfGroup(VIEW, "7m2k"), 100),
+    listPath(viewOfGroup(VIEW, { study: "7m2k" }), 100),
     "/v1/jobs?status=failed&label=team%3Aa&study=7m2k&starred=true&sort=-created_at&limit=100",
   );
-  assert.match(listPath(viewOfGroup(EVERYTHING, NO_STUDY), 100), /study=none/);
+  assert.match(listPath(viewOfGroup(EVERYTHING, { study: NO_STUDY }), 100), /study=none/);
 });
 
 test("studies are listed that have such a job", () => {
-  assert.equal(studiesPath(VIEW, ""), "/v1/studies?status=failed&label=team%3Aa&starred=true&limit=50");
-  assert.equal(studiesPath(EVERYTHING, "c1"), "/v1/studies?limit=50&cursor=c1");
+  assert.equal(groupsPath(VIEW, ""), "/v1/studies?status=failed&label=team%3Aa&starred=true&limit=50");
+  assert.equal(groupsPath({ ...EVERYTHING, group: ["study"] }, "c1"), "/v1/studies?limit=50&cursor=c1");
 });
 
 test("the jobs of one study are not grouped", () => {
   assert.deepEqual(
-    [isByStudy(EVERYTHING), isByStudy(VIEW), isByStudy({ ...VIEW, study: "7m2k" })],
+    [isGrouped(EVERYTHING), isGrouped(VIEW), isGrouped({ ...VIEW, study: "7m2k" })],
     [false, true, false],
   );
+});
+
+const BY_FIELDS: View = { ...EVERYTHING, where: ["starred"], group: ["gpus", "label.team"], metric: "val_loss" };
+const GROUP: JobGroup = {
+  values: [2, null],
+  where: ["gpus = 2", "!label.team"],
+  jobs: 3,
+  statuses: { succeeded: 3 },
+  newest_at: "2030-01-01T00:00:00Z",
+  metric: null,
+};
+
+test("groups by fields are read with the filters and the metric of the view", () => {
+  assert.equal(
+    groupsPath(BY_FIELDS, ""),
+    "/v1/jobs/groups?by=gpus&by=label.team&where=starred&metric=val_loss&limit=50",
+  );
+  assert.equal(isGrouped({ ...BY_FIELDS, study: "7m2k" }), true);
+});
+
+test("a group by fields has the jobs that its own conditions and those of the view select", () => {
+  assert.equal(nameOf(GROUP, BY_FIELDS.group), "gpus 2, no label.team");
+  const own = viewOfGroup(BY_FIELDS, GROUP);
+  assert.deepEqual([own.where, own.group], [["starred", "gpus = 2", "!label.team"], []]);
 });

@@ -1,32 +1,45 @@
-// The list of jobs by study: which jobs a group has, and where its studies are read.
+// The list of jobs in groups: by study, or by the values of fields. Which jobs a group has, and where groups are read.
 
+import type { JobGroup } from "../../../api/types.ts";
 import { pathWith } from "../../../query.ts";
-import type { View } from "../view.ts";
+import { filtersOf, type View } from "../view.ts";
+
+const STUDY = "study";
+const PAGE_GROUPS = 50;
 
 /** The group of the jobs that belong to no study, in place of the id of one. */
 export const NO_STUDY = "none";
 
-/** A page of the studies that have a job of the view. */
-export function studiesPath({ search, statuses, owner, project, labels, isStarred }: View, cursor: string): string {
-  const starred = isStarred ? "true" : "";
-  return pathWith("/v1/studies", {
-    search,
-    status: statuses,
-    owner,
-    project,
-    label: labels,
-    starred,
-    limit: 50,
-    cursor,
-  });
+/** A page of the groups of a view, newest first. */
+export function groupsPath(view: View, cursor: string): string {
+  const { study, ...filters } = filtersOf(view);
+  const page = { limit: PAGE_GROUPS, cursor };
+  if (isByStudy(view)) return pathWith("/v1/studies", { ...filters, ...page });
+  return pathWith("/v1/jobs/groups", { by: view.group, ...filters, study, metric: view.metric, ...page });
 }
 
 /** The view of the jobs of one group. */
-export function viewOfGroup(view: View, study: string): View {
-  return { ...view, study, isGrouped: false };
+export function viewOfGroup(view: View, of: Pick<View, "study"> | Pick<View, "where">): View {
+  const change = "where" in of ? { where: [...view.where, ...of.where] } : { study: of.study };
+  return { ...view, ...change, group: [] };
 }
 
-/** Whether the list is shown by study. The jobs of one study need no groups. */
-export function isByStudy({ isGrouped, study }: View): boolean {
-  return isGrouped && study === "";
+/** Whether the list is shown in groups. The jobs of one study need no groups by study. */
+export function isGrouped(view: View): boolean {
+  return view.group.length > 0 && !(isByStudy(view) && view.study !== "");
+}
+
+export function isByStudy({ group }: View): boolean {
+  return group.join() === STUDY;
+}
+
+/** What its jobs have in common: `gpus 2, no label.team`. */
+export function nameOf({ values }: JobGroup, fields: readonly string[]): string {
+  return fields
+    .map((field, place) => {
+      const value: unknown = values[place] ?? null;
+      if (value === null) return `no ${field}`;
+      return `${field} ${typeof value === "string" ? value : JSON.stringify(value)}`;
+    })
+    .join(", ");
 }

@@ -1,0 +1,185 @@
+"""The list of jobs by any field: its filters, order and groups, and what is done to many jobs at once."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, StorageState, ViewportSize, expect
+from sqlalchemy import update
+
+from bench.many_jobs import store_jobs
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import Job
+from tests.browser.axe import serious_issues
+from tests.browser.conftest import Troubles
+
+API_ALONE = ("database", "broker", "migrations", "api")
+JOBS = 12
+NARROW: ViewportSize = {"width": 390, "height": 844}
+NOTES = "# Diverged\n\nafter *epoch* 9"
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    """Twelve jobs: batches 32, 64 and 128 in turn, a loss that grows with the id, and a team for every second one."""
+    with Stack(session_folder / "fields", port=0, parts=API_ALONE) as stack:
+        store_jobs(stack.database_url, prefix="e", status="succeeded", count=JOBS)
+        engine = engine_for(stack.database_url)
+        with sessions_for(engine).begin() as session:
+            for n in range(1, JOBS + 1):
+                job = session.get_one(Job, f"e{n:010}")
+                loss = n / 10
+                values = {
+                    "name": f"run {n}", "spec": {**job.spec, "batch_size": 32 * 2 ** (n % 3)},
+                    "labels": {"team": "a or b"} if n % 2 else {},
+                    "metrics": {"val_loss": {"best": loss, "last": loss}},
+                }  # fmt: skip
+                session.execute(update(Job).where(Job.id == job.id).values(**values))
+        engine.dispose()
+        yield stack
+
+
+def expect_jobs(page: Page, *numbers: int) -> None:
+    """Wait until the list has just these runs, from top to bottom."""
+    links = page.locator("[data-job] a[title^='run ']")
+    expect(links).to_have_text([f"run {n}" for n in numbers])
+
+
+def line(page: Page, place: int) -> Locator:
+    """The lines of a condition in the open builder."""
+    return page.get_by_role("group", name=f"Condition {place}")
+
+
+def test_conditions_are_built_with_the_keyboard_changed_at_their_chips_and_undone(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("button", name="Filter", exact=True).press("Enter")
+    field = line(page, 1).get_by_label("Field")
+    expect(field).to_be_focused()
+    assert "spec.batch_size" in field.evaluate("input => [...input.list.options].map(each => each.value)")
+    page.keyboard.type("spec.batch_size")
+    page.keyboard.press("Tab")
+    line(page, 1).get_by_label("Operator").select_option("≥")
+    value = line(page, 1).get_by_label("Value")
+    value.focus()
+    assert value.evaluate("input => [...input.list.options].map(each => each.value)") == ["32", "64", "128"]
+    page.keyboard.type("128")
+    page.keyboard.press("Enter")
+    expect_jobs(page, 2, 5, 8, 11)
+    line(page, 1).get_by_role("button", name="or").click()
+    expect(line(page, 1).get_by_label("Value").nth(1)).to_be_focused()  # the field is the same until it is changed
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.type("metrics.val_loss<0.2")  # a whole condition, as on the command line
+    page.keyboard.press("Enter")
+    expect_jobs(page, 1, 2, 5, 8, 11)
+    page.get_by_role("button", name="And…").click()
+    expect(line(page, 2).get_by_label("Field")).to_be_focused()
+    page.keyboard.type("!label.team")
+    page.keyboard.press("Enter")
+    expect_jobs(page, 2, 8)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Filter2", exact=True)).to_be_focused()
+    page.reload()
+    expect_jobs(page, 2, 8)
+    page.get_by_role("button", name="!label.team").click()
+    line(page, 2).get_by_label("Operator").select_option("has a value")
+    expect_jobs(page, 1, 5, 11)
+    page.go_back()
+    expect_jobs(page, 2, 8)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Remove this filter").last.click()
+    expect_jobs(page, 1, 2, 5, 8, 11)
+
+
+def test_a_wrong_condition_says_why_at_its_line(page: Page, troubles: Troubles) -> None:
+    troubles.allowed.append("422")
+    page.goto("/?where=gpus+>+1&where=metrics.val_loss+<+low")
+    page.get_by_role("button", name=re.compile("^metrics.val_loss")).click()
+    alert = line(page, 2).get_by_role("alert")
+    expect(alert).to_contain_text("low")
+    expect(line(page, 1).get_by_role("alert")).to_have_count(0)
+    line(page, 2).get_by_label("Value").fill("0.25")
+    page.keyboard.press("Enter")
+    expect_jobs(page, 1, 2)
+    expect(alert).to_have_count(0)
+
+
+def test_every_heading_of_a_field_sorts(page: Page) -> None:
+    page.goto("/?where=name+~+run+[1-4]$")
+    for column in ("spec.batch_size", "label.team"):
+        page.get_by_role("button", name="Columns").click()
+        page.get_by_role("searchbox", name="Find a column").fill(column)
+        page.get_by_role("button", name=f"Show {column.partition('.')[2]}", exact=True).click()
+        page.keyboard.press("Escape")
+    page.get_by_role("columnheader", name="batch_size").get_by_role("button").click()
+    expect_jobs(page, 2, 1, 4, 3)
+    page.get_by_role("columnheader", name="team").get_by_role("button").click()
+    expect_jobs(page, 3, 1, 4, 2)  # those without a value come last
+    page.get_by_role("columnheader", name="team").get_by_role("button").click()
+    expect_jobs(page, 1, 3, 2, 4)
+
+
+def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
+    browser: Browser, site: Stack, session: StorageState, troubles: Troubles
+) -> None:
+    context = browser.new_context(
+        base_url=site.url, storage_state=session, viewport=NARROW, color_scheme="dark", bypass_csp=True
+    )
+    page = context.new_page()
+    troubles.watch(page)
+    page.goto("/?where=name+~+run+[1-4]$")
+    page.get_by_role("button", name="Filter").first.click()
+    page.get_by_label("Order").select_option("metrics.val_loss")
+    page.get_by_role("button", name="Falling").click()
+    expect_jobs(page, 1, 2, 3, 4)
+    line(page, 1).get_by_role("button", name="or").click()
+    assert serious_issues(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_label("Group").select_option("spec.batch_size")
+    expect(page.get_by_role("button", name="spec.batch_size 64", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
+    assert serious_issues(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    context.close()
+    assert troubles.unexpected() == []
+
+
+def test_jobs_are_grouped_by_two_fields_with_a_metric_and_compared(page: Page) -> None:
+    page.goto("/?metric=val_loss&where=metrics.val_loss<1")
+    page.get_by_label("Group").select_option("label.team")
+    page.get_by_label("And by").select_option("spec.batch_size")
+    opener = page.get_by_role("button", name="label.team a or b, spec.batch_size 64", exact=True)
+    group = page.get_by_role("listitem").filter(has=opener)
+    expect(group).to_contain_text("2 of 2 jobs ended")
+    expect(group).to_contain_text("mean val_loss 0.4 0.1 to 0.7, n 2")
+    opener.click()
+    expect_jobs(page, 1, 7)
+    page.reload()
+    expect_jobs(page, 1, 7)
+    group.get_by_role("button", name="Select").click()
+    expect(page.get_by_role("group", name="Selected jobs")).to_contain_text("2 selected")
+    link = group.get_by_role("link", name="Compare").get_attribute("href") or ""
+    assert link.startswith("/compare?")
+    assert link.count("where=") == 3
+
+
+def test_selected_jobs_are_labelled_and_starred_together(page: Page, service: Service) -> None:
+    service.update("e0000000003", {"notes": NOTES})
+    page.goto("/?where=name+~+run+[34]$")
+    expect_jobs(page, 3, 4)
+    page.get_by_role("checkbox", name="Select all shown jobs").check()
+    actions = page.get_by_role("group", name="Selected jobs")
+    actions.get_by_role("button", name="Label…").click()
+    page.get_by_label("Label, as key:value").fill("draft:yes")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.get_by_text("Label added: 2")).to_be_visible()
+    actions.get_by_role("button", name="Star", exact=True).click()
+    expect(page.get_by_text("Starred: 2")).to_be_visible()
+    page.goto("/?where=label.draft=yes&where=starred&where=notes")
+    expect_jobs(page, 3)
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("button", name="Show Notes", exact=True).click()
+    expect(page.get_by_role("cell", name="# Diverged after *epoch* 9")).to_be_visible()
