@@ -134,11 +134,18 @@ def json_of(comparison: Comparison) -> Any:
     if value in ("true", "false"):
         return value == "true"
     if value[:1] in ("[", "{"):
-        try:
-            return json.loads(value, parse_constant=lambda _: None)
-        except (ValueError, RecursionError):
-            return None
+        return _json_in(value)
     return number_of(value)
+
+
+def _json_in(text: str) -> Any:
+    """The JSON that a text is; None if it is none, or none that PostgreSQL can hold."""
+    try:
+        document = json.loads(text)
+        written = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return None if _UNSTORABLE.search(written) or "\\u0000" in written else document
 
 
 class _Reader:

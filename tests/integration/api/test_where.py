@@ -95,3 +95,28 @@ def test_wrong_groups_are_refused(api: TestClient) -> None:
         assert [error["field"] for error in answer.json()["errors"]] == ["by"], by
     assert api.get("/v1/jobs/groups", params={"by": "owner", "metric": "a b"}).status_code == 422
     assert api.get("/v1/jobs/groups", params={"by": "owner", "where": "name ~ (", "limit": 5}).status_code == 422
+
+
+ODD = [
+    "gpus>1e999", "gpus=-1e-999", "gpus<" + "9" * 99, "metrics.val_loss=1e999", "created>0001-01-01T00:00:00+14:00",
+    "created<=9999-12-31T23:59:59.999998Z", "created=0001-01-01", "created>2030-01-01T00:00:00-23:59", "label.a>1e999",
+    'spec.params.x={"a": [1, NaN]}', "spec.params.x=[1e999]", "spec.params.x=[" + "[" * 900,
+    'spec.params.x=["\\u0000"]', 'spec.params.x=["\\ud800"]', "name ~ \\0", "name ~ \\u0000", "name=İ\u0301",
+    "label.😀 = 😀", "starred ~ t", "gpus ~ ^1", "created ~ ^2030", "spec ~ digits", "spec.=1", "spec.params.a..b=1",
+    "metrics.a%(b)s=1", "label.%s=%(x)s", "name ~ :x", "spec.params.%=1", "label.a:b=c", "status<z", "starred<true",
+    "notes>=x",
+]  # fmt: skip
+
+
+def test_no_condition_breaks_the_list(api: TestClient, submit_job: Submit, subtests: pytest.Subtests) -> None:
+    submit_job(name="one", labels={"a": "1e999"})
+    for text in ODD:
+        with subtests.test(where=text):
+            answer = api.get("/v1/jobs", params={"where": text})
+            assert answer.status_code in (200, 422), answer.text
+            if answer.status_code == 422:
+                assert [error["field"] for error in answer.json()["errors"]] == ["where"]
+    for field in ("spec.params.%", "label.😀", "label.a:b", "spec", "duration", '"x"', "metrics.a%(b)s", "spec.a..b"):
+        with subtests.test(field=field):
+            assert api.get("/v1/jobs", params={"sort": f"-{field}"}).status_code in (200, 422)
+            assert api.get("/v1/jobs/groups", params={"by": field}).status_code in (200, 422)
