@@ -8,16 +8,19 @@ from jobs.model.spec_parts import ProbeSpec
 from jobs.model.states import EndReason
 from jobs.model.stored_spec import with_defaults
 from jobs.scheduling.queue import Standing
-from jobs.views.jobs import DatasetRefView, DatasetView, JobView, Progress, WaitingView
+from jobs.views.jobs import DatasetRefView, DatasetView, JobUsage, JobView, Progress, WaitingView
 from jobs.views.people import TokenView
 
 # Fields that are not columns as they are, but computed from them.
 _NOT_COLUMNS = frozenset({
-    "progress", "dataset", "dataset_version", "notes", "notes_line", "spec", "study", "waiting", "cause", "remedy",
+    "progress", "dataset", "dataset_version", "notes", "notes_line", "spec", "study", "usage", "waiting", "cause",
+    "remedy",
 })  # fmt: skip
 
 
-def job_view(job: Job, *, is_whole: bool = True, standing: Standing | None = None) -> JobView:
+def job_view(
+    job: Job, *, is_whole: bool = True, standing: Standing | None = None, usage: JobUsage | None = None
+) -> JobView:
     """The view of a job's row. If `is_whole`, the names of the classes and the notes are loaded from the database."""
     fields = {name: getattr(job, name) for name in JobView.model_fields if name not in _NOT_COLUMNS}
     dataset = None
@@ -29,7 +32,7 @@ def job_view(job: Job, *, is_whole: bool = True, standing: Standing | None = Non
     waiting = None if standing is None else WaitingView.model_validate(standing)
     return JobView(
         **fields, spec=with_defaults(job.spec), progress=progress_of(job), dataset=dataset, dataset_version=version,
-        waiting=waiting, study=job.study_id, cause=end.cause, remedy=end.remedy,
+        waiting=waiting, usage=usage, study=job.study_id, cause=end.cause, remedy=end.remedy,
         notes=notes if is_whole else None, notes_line=_line_of(notes),
     )  # fmt: skip
 

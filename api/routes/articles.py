@@ -1,8 +1,11 @@
 """Articles: pages of prose with charts and tables of jobs in them. Everybody reads them."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import Body, Depends, Path, Query, Response
+from sqlalchemy.orm import Session
 
 from api.callers import CallerHere, router
 from api.costs import PROCESS_TAKES_A_TURN
@@ -17,7 +20,9 @@ from jobs.insight.articles import store
 from jobs.insight.articles.blocks import blocks_of
 from jobs.insight.articles.figures import document_of
 from jobs.insight.articles.store import ArticleFilter
+from jobs.lifecycle.job_usage import usage_of
 from jobs.people import audit, project_admission
+from jobs.runtime.prices import Prices
 from jobs.views.articles import (
     ArticleChanges,
     ArticleLine,
@@ -160,13 +165,15 @@ def export_article(
         content = f"# {article.title}\n\n{article.text}".encode()
     else:
         with services.sessions() as session:
-            document = document_of(session, article, _json_of, as_pdf=form == "pdf")
+            json_of = partial(_json_of, session, services.settings.prices)
+            document = document_of(session, article, json_of, as_pdf=form == "pdf")
         content = file_of(document)
     return Response(content, headers=named, media_type=_MEDIA_TYPES[form])
 
 
-def _json_of(job: Job) -> dict[str, Any]:
-    return job_view(job, is_whole=False).model_dump(mode="json")
+def _json_of(session: Session, prices: Prices | None, jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    usage = usage_of(session, [job.id for job in jobs], prices)
+    return [job_view(job, is_whole=False, usage=usage[job.id]).model_dump(mode="json") for job in jobs]
 
 
 def _read(services: Services, article_id: str, version: int | None) -> ArticleView:

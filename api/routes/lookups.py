@@ -30,6 +30,7 @@ from api.problems import invalid
 from api.row_views import job_view
 from api.unchanged_polls import PolledRoute
 from jobs.lifecycle import store
+from jobs.lifecycle.job_usage import usage_of
 from jobs.lifecycle.list_sorts import FieldOrder, Order, known_order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.job_fields import UnknownField, kind_of
@@ -157,7 +158,8 @@ def _page(services: Services, query: ListQuery, if_none_match: str | None = None
     with services.sessions() as session:
         page = list_jobs(session, query)
         waiting = standings_of(session, page.items, host_timeout_s=services.settings.host_timeout_s)
-    views = [job_view(job, is_whole=False, standing=waiting.get(job.id)) for job in page.items]
+        usage = usage_of(session, [job.id for job in page.items], services.settings.prices)
+    views = [job_view(job, is_whole=False, standing=waiting.get(job.id), usage=usage[job.id]) for job in page.items]
     tag = page_tag(query, page.items, waiting, has_more=page.next_cursor is not None)
     if is_known(tag, if_none_match):
         return unchanged(tag)
@@ -216,7 +218,8 @@ def _job(services: Services, job_id: str, if_none_match: str | None) -> Response
     with services.sessions() as session:
         job = store.get_job(session, job_id)
         standing = standings_of(session, [job], host_timeout_s=services.settings.host_timeout_s).get(job_id)
-        view = job_view(job, standing=standing)
+        usage = usage_of(session, [job_id], services.settings.prices)[job_id]
+        view = job_view(job, standing=standing, usage=usage)
     tag = job_tag(view.revision, standing)
     return unchanged(tag) if is_known(tag, if_none_match) else answer_with(view, tag)
 

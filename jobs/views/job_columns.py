@@ -85,6 +85,10 @@ def _stored_bytes(job: Json) -> Value:
     return None if parts == [None, None] else sum(part or 0 for part in parts)
 
 
+def _words(part: str, field: str) -> Read:
+    return lambda job: ", ".join((job.get(part) or {}).get(field) or []) or None
+
+
 _NAMED: dict[str, list[Column]] = {
     "status": [("status", _field("status"))],
     "name": [("name", _field("name"))],
@@ -109,6 +113,13 @@ _NAMED: dict[str, list[Column]] = {
     "stored": [("stored_bytes", _stored_bytes)],
     "starred": [("starred", _field("starred"))],
     "notes": [("notes", _field("notes_line"))],
+    "host": [("host", _words("usage", "hosts"))],
+    "devices": [("devices", _words("usage", "devices"))],
+    "gpu_hours": [("gpu_hours", _field("usage", "gpu_hours"))],
+    "cost": [("cost", _field("usage", "cost"))],
+    "end_reason": [("end_reason", _field("end_reason"))],
+    "error": [("error", _field("error"))],
+    "restarts": [("restarts", _field("restarts"))],
 }
 
 

@@ -107,6 +107,19 @@ class CopiesBehind(View):
     why: str | None = Field(description="What the store last answered; null: it is slow")
 
 
+class JobUsage(View):
+    """What a job used until now."""
+
+    hosts: list[str] = Field(description="The hosts of its newest attempt: the lead host first")
+    devices: list[str] = Field(
+        description="The models of the GPUs of its newest attempt, each once; `cpu` without GPUs"
+    )
+    gpu_hours: float = Field(description="The time of all attempts, times their slots")
+    cost: float | None = Field(
+        description="What these GPU-hours cost by the service's present prices. Null: a slot has no price"
+    )
+
+
 class JobView(View):
     """A training job."""
 
@@ -156,6 +169,7 @@ class JobView(View):
     artifacts_removed_at: datetime | None = Field(None, description="When its artifacts were removed")
     checkpoint_bytes: int | None = Field(None, description="What its checkpoints take; null: nothing was measured")
     artifact_bytes: int | None = Field(None, description="What its artifacts take; null: nothing was measured")
+    usage: JobUsage | None = Field(None, description="Null in answers to POST and PATCH")
     copies_behind: CopiesBehind | None = Field(
         None, description="What waits to be copied to the store for too long; null: nothing"
     )

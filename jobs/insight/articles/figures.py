@@ -22,7 +22,7 @@ from jobs.telemetry.series import MetricSeries
 from jobs.views.articles import ArticleView, ChartBlock, ProseBlock, Runs, TableBlock
 from jobs.views.job_columns import Json, Value, columns_of
 
-JsonOf = Callable[[Job], Json]
+JsonOf = Callable[[Sequence[Job]], list[Json]]
 
 _MOST_POINTS = 400  # of a curve
 _MOST_READ = 1_000_000  # points of all curves of a chart
@@ -30,7 +30,7 @@ _AXIS_LABELS = {"epoch": "epoch", "step": "step", "time": "time, s"}
 
 
 def document_of(session: Session, article: ArticleView, json_of: JsonOf, *, as_pdf: bool = False) -> Document:
-    """An article with what its figures show now. `json_of` is the API's JSON of a job, which columns are read from.
+    """An article with what its figures show now. `json_of` is the API's JSON of jobs, which columns are read from.
 
     Raises `jobs.db.text_search.TooMuchToSearch`, `jobs.lifecycle.listing.WrongPattern`.
     """
@@ -109,9 +109,10 @@ def _group_curves(by_job: Sequence[tuple[Job, MetricSeries]], group: str, json_o
     """A line for each group: its mean over the epochs that all of its jobs have, and its range."""
     _, (title, read) = columns_of([group])
     groups: dict[str, list[dict[int, float]]] = defaultdict(list)
-    for job, one in by_job:
+    documents = json_of([job for job, _ in by_job])
+    for document, (_, one) in zip(documents, by_job, strict=True):
         by_epoch = {round(x): nan if y is None else y for x, y in zip(one.x, one.y, strict=True)}
-        groups[f"{title} {_text(read(json_of(job))) or 'unknown'}"].append(by_epoch)
+        groups[f"{title} {_text(read(document)) or 'unknown'}"].append(by_epoch)
     lines = []
     for label, members in groups.items():
         curve = mean_curve(members, most=_MOST_POINTS)
@@ -124,7 +125,7 @@ def _group_curves(by_job: Sequence[tuple[Job, MetricSeries]], group: str, json_o
 def _grid(session: Session, block: TableBlock, json_of: JsonOf) -> Grid:
     jobs = _jobs_of(session, block.runs)
     columns = columns_of(block.columns)
-    documents = [json_of(job) for job in jobs]
+    documents = json_of(jobs)
     rows = [[_text(read(document)) for _, read in columns] for document in documents]
     titles = [title for title, _ in columns]
     return Grid(title=block.title or "", columns=titles, rows=rows, caption=_caption(jobs, block.runs))

@@ -1,12 +1,15 @@
-"""What jobs cost: an hour of an attempt's slots, and the cells of a report, by the prices of the service."""
+"""What jobs cost by the prices of the service: an hour of an attempt's slots, a job, and the cells of a report."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from sqlalchemy import Engine, event
 
 from api.main import app_for
 from jobs.db.engine import Sessions
+from jobs.lifecycle.job_usage import usage_of
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import TOKEN, a_host, an_attempt, seconds
@@ -33,6 +36,39 @@ def test_each_slot_of_an_attempt_has_the_price_of_its_own_model(api: TestClient,
     path = f"/v1/jobs/{job_id}/attempts"
     prices = [attempt["price_per_hour"] for attempt in api.get(path).json()["items"]]
     assert prices == pytest.approx([4 + 2 + 4 + 0.1, 0.1, 2])
+
+
+def test_jobs_have_the_usage_of_all_their_attempts(api: TestClient, sessions: Sessions, engine: Engine) -> None:
+    job_ids = [api.post("/v1/jobs", json={"dataset": "digits"}).json()["id"] for _ in range(3)]
+    both = [share("NVIDIA H100 NVL", "NVIDIA H100 NVL", host="hb"), share("Tesla T4", host="ha")]
+    for number, shares in enumerate(([share("Tesla T4")], both, both), 1):  # twice on the same slots
+        times = {"created_at": seconds(0), "ended_at": seconds(3600)}
+        an_attempt(sessions, job_ids[0], number, gpus=len(shares), shares=shares, **times)
+    an_attempt(sessions, job_ids[1], 1, shares=[share("cpu")], created_at=seconds(1800), ended_at=seconds(1800))
+
+    def read(**params: Any) -> list[Json]:
+        return [job["usage"] for job in api.get("/v1/jobs", params={"sort": "created_at", **params}).json()["items"]]
+
+    first, second, none = read()
+    devices = ["NVIDIA H100 NVL", "Tesla T4"]
+    assert first == {"hosts": ["hb", "ha"], "devices": devices, "gpu_hours": 7, "cost": 2 + 2 * 10}
+    assert second == {"hosts": ["ha"], "devices": ["cpu"], "gpu_hours": 0, "cost": 0}
+    assert none == {"hosts": [], "devices": [], "gpu_hours": 0, "cost": 0}
+    assert api.get(f"/v1/jobs/{job_ids[0]}").json()["usage"] == first
+    assert statement_count(sessions, engine, job_ids) == statement_count(sessions, engine, job_ids[:1]) == 1
+
+
+def statement_count(sessions: Sessions, engine: Engine, job_ids: list[str]) -> int:
+    sent: list[object] = []
+
+    def note(*call: object) -> None:
+        sent.append(call)
+
+    event.listen(engine, "before_cursor_execute", note)
+    with sessions() as session:
+        usage_of(session, job_ids, None)
+    event.remove(engine, "before_cursor_execute", note)
+    return len(sent)
 
 
 def test_cells_of_a_report_have_the_cost_of_all_attempts(

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { Sparkline } from "../../charts/sparkline.tsx";
-import { ago, bytes, duration, moment, number, secondsBetween, short, UNKNOWN } from "../../format.ts";
+import { ago, bytes, duration, gpuTime, moment, number, secondsBetween, short, UNKNOWN, words } from "../../format.ts";
 import { Meter } from "../../parts/meter.tsx";
 import { Star } from "../../parts/star.tsx";
 import { isTerminal, reasonOf, StatusBadge } from "../../parts/status.tsx";
@@ -13,7 +13,7 @@ import type { ColumnId } from "./columns.ts";
 import type { Curve } from "./curves.ts";
 import { fieldOf, fieldValue, type Value } from "./fields.ts";
 import { type Figures, figuresOf, inWords, metricOf } from "./figures.ts";
-import { type Row, shareOf, stageOf } from "./row.ts";
+import { type Row, shareOf, stageOf, usageAt } from "./row.ts";
 import { metricOf as metricOfKey } from "./view.ts";
 
 export interface CellProps {
@@ -58,13 +58,19 @@ export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
     case "project":
     case "dataset":
     case "model":
-      return (
-        <span class={styles["text"]} title={row[column]}>
-          {row[column]}
-        </span>
-      );
+    case "host":
+    case "devices":
+    case "error":
+      return <Field value={row[column]} />;
+    case "end_reason":
+      return <Field value={row.end_reason && words(row.end_reason)} />;
+    case "gpu_hours":
+      return gpuTime(usageAt(row, now.value).gpu_hours);
+    case "cost":
+      return number(usageAt(row, now.value).cost, 3);
     case "priority":
-      return row.priority;
+    case "restarts":
+      return row[column];
     case "starred":
       return row.starred ? "★" : null;
     case "notes":

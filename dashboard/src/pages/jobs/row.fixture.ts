@@ -25,6 +25,7 @@ export function jobWith(changes: Partial<Job> = {}): Job {
     gpus: 2,
     priority: 50,
     attempt: 0,
+    restarts: 0,
     waiting: null,
     paused_at: null,
     cancel_requested_at: null,

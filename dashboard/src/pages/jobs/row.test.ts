@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { jobWith, rowWith } from "./row.fixture.ts";
-import { rowOf, shareOf, stageOf, withProgress, withState } from "./row.ts";
+import { rowOf, shareOf, stageOf, usageAt, withProgress, withState } from "./row.ts";
 
 test("a row has the fields of a job that are shown, without its plan", () => {
   const row = rowOf(jobWith({ labels: { team: "vision" } }), "next");
@@ -73,4 +73,12 @@ test("the metrics of a live row follow its progress", () => {
     mae: { last: 2, best: 2, best_epoch: 2 },
   });
   assert.equal(withProgress(moved, { epoch: 2, step: 21, metrics }).metrics, moved.metrics);
+});
+
+test("the GPU-hours and the cost of a live job grow after it was read, and those of others do not", () => {
+  const row = rowWith({ status: "running", gpus: 4, gpu_hours: 2, cost: 3, read_ms: 0 });
+  assert.deepEqual(usageAt(row, 1_800_000), { gpu_hours: 4, cost: 6 });
+  assert.equal(usageAt({ ...row, gpu_hours: 0, cost: 0 }, 1_800_000).cost, 0);
+  const ended = usageAt({ ...row, status: "failed" }, 1_800_000);
+  assert.deepEqual([ended.gpu_hours, ended.cost], [2, 3]);
 });

@@ -56,6 +56,14 @@ export interface Row {
   readonly tests: Readonly<Record<string, number>>;
   readonly study_cell: number | null;
   readonly stored_bytes: number | null;
+  /** The hosts and the models of the GPUs of its newest attempt. */
+  readonly host: string | null;
+  readonly devices: string | null;
+  /** Of all attempts, when it was read; see `usageAt`. */
+  readonly gpu_hours: number;
+  readonly cost: number | null;
+  readonly read_ms: number;
+  readonly restarts: number;
   readonly created_at: string;
   readonly started_at: string | null;
   readonly ended_at: string | null;
@@ -123,6 +131,12 @@ export function rowOf(job: Job, page: string | null = null): Row {
     study: job.study,
     study_cell: job.study_cell,
     stored_bytes: storedBytes(job),
+    host: job.usage?.hosts.join(", ") || null,
+    devices: job.usage?.devices.join(", ") || null,
+    gpu_hours: job.usage?.gpu_hours ?? 0,
+    cost: job.usage?.cost ?? null,
+    read_ms: Date.now(),
+    restarts: job.restarts,
     created_at: job.created_at,
     started_at: job.started_at,
     ended_at: job.ended_at,
@@ -158,6 +172,14 @@ export function withProgress(row: Row, progress: Progress): Row {
     goal_metric: goalMetric(row.goal, Object.keys(metrics)) ?? row.goal_metric,
     samples_per_s: figure(progress, "samples_per_s") ?? row.samples_per_s,
   };
+}
+
+/** The GPU-hours and the cost of a row at a time: those of a live job grow after it was read. */
+export function usageAt(row: Row, time_ms: number): Pick<Row, "gpu_hours" | "cost"> {
+  const { gpu_hours: before, cost, status, gpus, read_ms } = row;
+  if (status !== "running" && status !== "launching") return row;
+  const gpu_hours = before + (gpus * Math.max(0, time_ms - read_ms)) / 3_600_000;
+  return { gpu_hours, cost: cost === null || before === 0 ? cost : (cost * gpu_hours) / before };
 }
 
 /** The progress of a job, 0..1; null while it is unknown. */
