@@ -31,6 +31,7 @@ WhereText = Annotated[
 ]
 Columns = Annotated[list[Word], Field(max_length=MOST_COLUMNS)]
 Groups = Annotated[list[FieldName], Field(max_length=MOST_FIELDS), BeforeValidator(_of_old)]
+Widths = Annotated[dict[Word, Annotated[int, Field(ge=40, le=1000)]], Field(max_length=MOST_COLUMNS)]
 ViewName = Annotated[Name, Field(min_length=1)]
 
 _COLUMNS = "From left to right, such as `status`, `spec.optimizer.name`, `metrics.val_iou`, `last.loss`, `label.team`"
@@ -66,6 +67,8 @@ class ViewContent(_Request):
     group: Groups = Field([], description="The fields by whose values the page groups the jobs; empty: not at all")
     columns: Columns = Field([], description=f"{_COLUMNS}. Empty: the usual ones")
     pinned: Columns = Field([], description="Those columns that stay while the others scroll")
+    widths: Widths = Field({}, description="In pixels of the page, of those columns that do not have their usual width")
+    heat: Columns = Field([], description="Those columns that are shown as a heat map")
 
     @model_validator(mode="after")
     def _pins_shown_columns(self) -> Self:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 from sqlalchemy import func, update
 
 from bench import chromium
@@ -109,6 +109,73 @@ def test_columns_are_found_moved_pinned_and_kept(page: Page) -> None:
     page.reload()
     expect(page.get_by_role("columnheader").nth(1)).to_have_text("dataset.source")
     assert heads(page) == kept
+
+
+def width_of(column: Locator) -> int:
+    return int(column.evaluate("column => column.offsetWidth"))
+
+
+def test_headings_have_menus_widths_and_heat_maps(page: Page, browser: Browser, site: Stack) -> None:
+    page.goto("/")
+    heading, duration = (page.get_by_role("columnheader", name=name) for name in ("Samples/s", "Duration"))
+    width = width_of(heading)
+    button = heading.get_by_role("button")
+    button.press("Alt+ArrowDown")
+    menu = page.get_by_role("group", name="Column Samples/s")
+    expect(menu.get_by_role("button", name="Sort ↑")).to_be_focused()
+    button.press("Escape")
+    expect(menu).to_have_count(0)
+    expect(button).to_be_focused()
+    heading.click(button="right")
+    page.keyboard.press("ArrowUp")
+    expect(menu.get_by_role("button", name="Heat map")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(button).to_be_focused()
+    button.press("Shift+ArrowRight")
+    until(lambda: width_of(heading) == width + 16, what="a wider column")
+    edge, width = duration.bounding_box(), width_of(duration)
+    assert edge is not None
+    page.mouse.move(edge["x"] + width - 2, edge["y"] + 9)
+    page.mouse.down()
+    page.mouse.move(edge["x"] + width + 48, edge["y"] + 9)
+    page.mouse.up()
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("checkbox", name="Compact rows").check()
+    page.reload()
+    expect(page.locator("td[data-heat]").nth(9)).to_be_visible()
+    assert width_of(duration) == width + 50
+    assert page.get_by_role("row").nth(3).evaluate("row => row.offsetHeight") < 30
+    colours = {cell.evaluate("cell => cell.style.background") for cell in page.locator("td[data-heat]").all()}
+    assert len(colours) > 5
+    kept = page.context.storage_state()
+    for scheme in ("light", "dark"):
+        context = browser.new_context(
+            base_url=site.url, storage_state=kept, viewport=WIDE, color_scheme=scheme, bypass_csp=True
+        )
+        other = context.new_page()
+        other.goto("/")
+        expect(other.locator("td[data-heat]").nth(9)).to_be_visible()
+        assert serious_issues(other, colours_alone=True) == []
+        context.close()
+
+
+def test_a_job_has_a_menu(page: Page) -> None:
+    page.goto("/?status=running")
+    row = page.locator(f"[data-job={LIVE}]")
+    row.click(button="right")
+    menu = page.get_by_role("group", name="Job ")
+    expect(menu.get_by_role("link", name="Open in a new tab")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(menu.get_by_role("button", name="Cancel…")).to_be_focused()
+    page.mouse.click(5, 5)
+    expect(menu).to_have_count(0)
+    row.get_by_role("button", name="Menu of").click()
+    menu.get_by_role("button", name="Star").click()
+    expect(page.get_by_text("Starred: 1")).to_be_visible()
+    expect(menu).to_have_count(0)
+    row.get_by_role("button", name="Menu of").press("Enter")
+    menu.get_by_role("button", name="Select").click()
+    expect(page.get_by_role("group", name="Selected jobs")).to_be_visible()
 
 
 def test_csv_has_all_jobs_that_match_and_no_formulas(page: Page) -> None:

@@ -27,7 +27,7 @@ _PLAIN = {
     "NewToken": {"name"},
     "NewWebhook": {"project"},
     "JobsFilter": {"name", "owner", "project", "search"},
-    "ViewContent": {"columns", "metric", "pinned"},  # the page reads them, and leaves out what it cannot
+    "ViewContent": {"columns", "heat", "metric", "pinned"},  # the page reads them, and leaves out what it cannot
     "NewViewOfJobs": {"name"},
     "ViewOfJobsChanges": {"name"},
     "NoteText": {"text"},

@@ -1,6 +1,6 @@
 // A button that opens a small panel. Esc, a click elsewhere, or focus elsewhere closes it.
 
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import styles from "./menu.module.css";
 
@@ -19,26 +19,10 @@ export function Menu({ title, count = 0, side = "left", isWide, startsOpen = fal
   const [isOpen, setOpen] = useState(startsOpen);
   const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (!isOpen) return;
-    const press = (event: Event): void => {
-      if (!root.current?.contains(event.target as Node)) setOpen(false);
-    };
-    const close = (event: KeyboardEvent): void => {
-      if (event.key !== "Escape") return;
-      event.preventDefault(); // else it would also clear the selection
-      setOpen(false);
-      button.current?.focus();
-    };
-    addEventListener("pointerdown", press);
-    addEventListener("focusin", press);
-    addEventListener("keydown", close, { capture: true });
-    return () => {
-      removeEventListener("pointerdown", press);
-      removeEventListener("focusin", press);
-      removeEventListener("keydown", close, { capture: true });
-    };
-  }, [isOpen]);
+  useDismissal(root, isOpen, (isByKey) => {
+    setOpen(false);
+    if (isByKey) button.current?.focus();
+  });
   return (
     <div class={styles["menu"]} ref={root}>
       <button type="button" ref={button} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -48,4 +32,33 @@ export function Menu({ title, count = 0, side = "left", isWide, startsOpen = fal
       {isOpen && <div class={`${styles["panel"]} ${styles[side]} ${isWide ? styles["wide"] : ""}`}>{children}</div>}
     </div>
   );
+}
+
+/** Close a panel on Esc, on a press elsewhere, and on focus elsewhere. */
+export function useDismissal(
+  root: RefObject<HTMLElement | null>,
+  isOpen: boolean,
+  onClose: (isByKey: boolean) => void,
+): void {
+  const newest = useRef(onClose);
+  newest.current = onClose;
+  useEffect(() => {
+    if (!isOpen) return;
+    const press = (event: Event): void => {
+      if (!root.current?.contains(event.target as Node)) newest.current(false);
+    };
+    const close = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape") return;
+      event.preventDefault(); // else it would also clear the selection
+      newest.current(true);
+    };
+    addEventListener("pointerdown", press);
+    addEventListener("focusin", press);
+    addEventListener("keydown", close, { capture: true });
+    return () => {
+      removeEventListener("pointerdown", press);
+      removeEventListener("focusin", press);
+      removeEventListener("keydown", close, { capture: true });
+    };
+  }, [isOpen, root]);
 }

@@ -24,6 +24,8 @@ CONTENT: dict[str, Any] = {
     "sort": "-metrics.val_accuracy",
     "columns": ["name", "spec.params.x", "label.team"],
     "pinned": ["name"],
+    "widths": {"spec.params.x": 240},
+    "heat": ["spec.params.x"],
     "group": ["spec.optimizer.name", "status"],
 }
 
@@ -93,6 +95,7 @@ def test_a_name_is_taken_once_by_a_person_and_once_by_a_project(api: TestClient)
         ({"name": "x", "content": {"columns": ["c"] * 61}}, "content.columns"),
         ({"name": "x", "content": {"columns": ["c" * 301]}}, "content.columns.0"),
         ({"name": "x", "content": {"columns": ["a"], "pinned": ["b"]}}, "content"),
+        ({"name": "x", "content": {"widths": {"a": 10}}}, "content.widths.a"),
         ({"name": "x", "content": {"filter": {"status": ["asleep"]}}}, "content.filter.status.0"),
         ({"name": "x", "content": {"filter": {"label": ["no colon"]}}}, "content.filter.label.0"),
         ({"name": "x", "content": {"filter": {"colour": "red"}}}, "content.filter.colour"),

@@ -32,7 +32,7 @@ export function CopyButton({ text, label, children, class: name }: Props) {
 }
 
 /** Whether it was copied. Over plain HTTP from another machine, browsers offer only the old command. */
-async function copied(text: string): Promise<boolean> {
+export async function copied(text: string): Promise<boolean> {
   if (navigator.clipboard !== undefined) {
     return navigator.clipboard.writeText(text).then(
       () => true,

@@ -36,6 +36,7 @@ export function Cards({ rows, inView: { first, end }, metric, curves, marks, onL
           curve={curves.get(row.id)}
           isSelected={marks.selection.has(row.id)}
           toggle={marks.toggle}
+          onMenu={marks.openMenu}
           onLabel={onLabel}
         />
       ))}
@@ -48,11 +49,11 @@ interface CardProps extends CellProps {
   toggle: Marks["toggle"];
 }
 
-function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): ComponentChildren {
+function Card({ row, metric, curve, isSelected, toggle, onMenu, onLabel }: CardProps): ComponentChildren {
   return useMemo(() => {
     const shownMetric = metricOf(row, metric);
     const { best } = figuresOf(row, shownMetric, curve);
-    const cellProps = { row, metric, curve, onLabel };
+    const cellProps = { row, metric, curve, onMenu, onLabel };
     return (
       <li data-job={row.id} class={`${styles["card"]} ${isSelected ? styles["selected"] : ""}`}>
         <div class={styles["line"]}>
@@ -94,5 +95,5 @@ function Card({ row, metric, curve, isSelected, toggle, onLabel }: CardProps): C
         </div>
       </li>
     );
-  }, [row, metric, curve, isSelected, toggle, onLabel]);
+  }, [row, metric, curve, isSelected, toggle, onMenu, onLabel]);
 }

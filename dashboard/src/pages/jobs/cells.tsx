@@ -21,6 +21,7 @@ export interface CellProps {
   /** The chosen metric; empty for the one that counts for the job. */
   readonly metric: string;
   readonly curve: Curve | undefined;
+  readonly onMenu: (row: Row, event: MouseEvent) => void;
   readonly onLabel: (label: string) => void;
 }
 
@@ -114,7 +115,7 @@ export function JobStatus({ row }: { row: Row }) {
   );
 }
 
-export function Name({ row, onLabel }: CellProps) {
+export function Name({ row, onMenu, onLabel }: CellProps) {
   return (
     <span class={styles["name"]}>
       <span class={styles["title"]}>
@@ -122,6 +123,15 @@ export function Name({ row, onLabel }: CellProps) {
         <a href={`/jobs/${row.id}`} title={row.name}>
           {row.name}
         </a>
+        <button
+          type="button"
+          class={styles["menu"]}
+          aria-haspopup="true"
+          aria-label={`Menu of ${row.name} ${row.id}`}
+          onClick={(event) => onMenu(row, event)}
+        >
+          ⋯
+        </button>
       </span>
       <span class={styles["more"]}>
         <span class={styles["id"]}>{row.id}</span>

@@ -15,7 +15,7 @@ import {
 } from "./columns.ts";
 import { fieldKeys, fieldOf } from "./fields.ts";
 import type { Row } from "./row.ts";
-import { choice, choose, isChosen } from "./use_columns.ts";
+import { choice, choose, isChosen, isCompact, setCompact } from "./use_columns.ts";
 
 interface Props {
   rows: readonly Row[];
@@ -29,6 +29,14 @@ export function ColumnMenu({ rows }: Props) {
       <button type="button" disabled={!isChosen.value} onClick={() => choose(null)}>
         Fit the columns to the page
       </button>
+      <label>
+        <input
+          type="checkbox"
+          checked={isCompact.value}
+          onChange={(event) => setCompact(event.currentTarget.checked)}
+        />{" "}
+        Compact rows
+      </label>
     </Menu>
   );
 }

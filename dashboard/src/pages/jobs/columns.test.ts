@@ -7,10 +7,12 @@ import {
   columnsOf,
   commonMetric,
   defaultColumns,
+  heatToggled,
   MOST_COLUMNS,
   metricColumns,
   moved,
   pinToggled,
+  resized,
   storedChoice,
   toggled,
 } from "./columns.ts";
@@ -78,6 +80,18 @@ test("pinned columns come first, and no move takes one behind another column", (
   assert.deepEqual(moved(pinned, "owner", 3).ids, ["name", "owner", "status", "gpus"]);
   assert.deepEqual(moved(pinned, "gpus", 0).ids, ["owner", "name", "gpus", "status"]);
   assert.deepEqual(pinToggled(pinned, "owner").ids, ["name", "owner", "status", "gpus"]);
+});
+
+test("a choice keeps widths and heat maps of shown columns, and equal choices have the same JSON", () => {
+  const one = heatToggled(resized(resized(CHOICE, "owner", 5), "gpus", 90.4), "gpus");
+  const other = resized(resized(heatToggled(CHOICE, "gpus"), "gpus", 90), "owner", 40);
+  assert.deepEqual(one, { ...CHOICE, widths: { gpus: 90, owner: 40 }, heat: ["gpus"] });
+  assert.equal(JSON.stringify(one), JSON.stringify(other));
+  assert.deepEqual(storedChoice(JSON.stringify(one)), one);
+  assert.deepEqual(moved(toggled(one, "owner"), "gpus", 0).widths, { gpus: 90 });
+  assert.deepEqual(heatToggled(resized(resized(one, "owner", null), "gpus", null), "gpus"), CHOICE);
+  for (const look of ['"widths":3,"heat":{}', '"widths":{"name":"wide","cell":9},"heat":["cell"]'])
+    assert.deepEqual(storedChoice(`{"ids":["name"],${look}}`), { ids: ["name"], pinned: [] });
 });
 
 test("a column moves to the left and to the right, and not beyond the ends", () => {

@@ -89,9 +89,15 @@ export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey | FieldKey;
 export interface Choice {
   readonly ids: readonly ColumnId[];
   readonly pinned: readonly ColumnId[];
+  /** In px, of those that a person made wider or narrower. */
+  readonly widths?: Readonly<Record<string, number>>;
+  /** Those whose figures are shown as a heat map. */
+  readonly heat?: readonly string[];
 }
 
 export const MOST_COLUMNS = 60;
+const LEAST_PX = 40;
+const MOST_PX = 1000;
 
 /** The columns that fit on a page of this width, the most important ones first. */
 export function defaultColumns(page_px: number): ColumnId[] {
@@ -101,11 +107,16 @@ export function defaultColumns(page_px: number): ColumnId[] {
 }
 
 /** The columns of these names, which come from storage or from a saved view. Null if none of them is known. */
-export function choiceOf(names: readonly unknown[], pinned: readonly unknown[] = []): Choice | null {
+export function choiceOf(
+  names: readonly unknown[],
+  pinned: readonly unknown[] = [],
+  { widths, heat }: Partial<Record<keyof Choice, unknown>> = {},
+): Choice | null {
   const ids = [...new Set(names)].filter(isColumnId).slice(0, MOST_COLUMNS);
   if (ids.length === 0) return null;
   if (!ids.includes("name")) ids.splice(ids[0] === "status" ? 1 : 0, 0, "name"); // it links to the job
-  return inPlaces({ ids, pinned: ids.filter((id) => pinned.includes(id)) });
+  const some = ids.filter((id) => pinned.includes(id));
+  return inPlaces({ ids, pinned: some, widths: Object(widths), heat: Array.isArray(heat) ? heat : [] });
 }
 
 /** The choice in storage: JSON, or the names with commas between them that earlier versions stored. */
@@ -113,8 +124,8 @@ export function storedChoice(stored: string | null): Choice | null {
   if (stored === null) return null;
   if (!stored.startsWith("{")) return choiceOf(COLUMNS.map(({ id }) => id as string).filter(has(stored)));
   try {
-    const { ids, pinned } = JSON.parse(stored) as Partial<Record<string, unknown>>;
-    return Array.isArray(ids) ? choiceOf(ids, Array.isArray(pinned) ? pinned : []) : null;
+    const { ids, pinned, ...look } = JSON.parse(stored) as Partial<Record<keyof Choice, unknown>>;
+    return Array.isArray(ids) ? choiceOf(ids, Array.isArray(pinned) ? pinned : [], look) : null;
   } catch {
     return null;
   }
@@ -130,30 +141,57 @@ function isColumnId(id: unknown): id is ColumnId {
   return COLUMNS.some((column) => column.id === id) || isMetricKey(id) || fieldOf(id) !== null;
 }
 
-/** Pinned columns before the others. */
-function inPlaces({ ids, pinned }: Choice): Choice {
+/** Pinned columns before the others, and nothing about columns that are hidden. Equal choices have the same JSON. */
+function inPlaces({ ids, pinned, widths = {}, heat = [] }: Choice): Choice {
   const isPinned = (id: ColumnId): boolean => pinned.includes(id);
-  return { ids: [...ids.filter(isPinned), ...ids.filter((id) => !isPinned(id))], pinned: ids.filter(isPinned) };
+  const sized = ids.filter((id) => typeof widths[id] === "number").sort();
+  const warm = ids.filter((id) => heat.includes(id)).sort();
+  return {
+    ids: [...ids.filter(isPinned), ...ids.filter((id) => !isPinned(id))],
+    pinned: ids.filter(isPinned),
+    ...(sized.length > 0 && {
+      widths: Object.fromEntries(
+        sized.map((id) => [id, Math.round(Math.max(LEAST_PX, Math.min(MOST_PX, widths[id] as number)))]),
+      ),
+    }),
+    ...(warm.length > 0 && { heat: warm }),
+  };
 }
 
 /** The choice with a column shown at the end, or hidden. */
-export function toggled({ ids, pinned }: Choice, id: ColumnId): Choice {
-  const rest = ids.filter((other) => other !== id);
-  if (rest.length === ids.length) return ids.length < MOST_COLUMNS ? { ids: [...ids, id], pinned } : { ids, pinned };
-  return { ids: rest, pinned: pinned.filter((other) => other !== id) };
+export function toggled(choice: Choice, id: ColumnId): Choice {
+  const rest = without(choice.ids, id);
+  if (rest.length === choice.ids.length && rest.length < MOST_COLUMNS) rest.push(id);
+  return inPlaces({ ...choice, ids: rest });
 }
 
 /** The choice with a column pinned, after those that are, or no longer. */
-export function pinToggled({ ids, pinned }: Choice, id: ColumnId): Choice {
-  const rest = pinned.filter((other) => other !== id);
-  return inPlaces({ ids, pinned: rest.length === pinned.length ? [...pinned, id] : rest });
+export function pinToggled(choice: Choice, id: ColumnId): Choice {
+  const rest = without(choice.pinned, id);
+  return inPlaces({ ...choice, pinned: rest.length === choice.pinned.length ? [...rest, id] : rest });
 }
 
 /** The choice with a column at the place of another one. It stays among the pinned ones, or among the others. */
-export function moved({ ids, pinned }: Choice, id: ColumnId, to: number): Choice {
-  const rest = ids.filter((other) => other !== id);
+export function moved(choice: Choice, id: ColumnId, to: number): Choice {
+  const rest = without(choice.ids, id);
   rest.splice(Math.max(0, Math.min(rest.length, to)), 0, id);
-  return inPlaces({ ids: rest, pinned });
+  return inPlaces({ ...choice, ids: rest });
+}
+
+/** The choice with a column of another width; null: its usual one. */
+export function resized(choice: Choice, id: ColumnId, width_px: number | null): Choice {
+  const { [id]: _, ...rest } = choice.widths ?? {};
+  return inPlaces({ ...choice, widths: width_px === null ? rest : { ...rest, [id]: width_px } });
+}
+
+/** The choice with the heat map of a column on, or off. */
+export function heatToggled(choice: Choice, id: ColumnId): Choice {
+  const { heat = [] } = choice;
+  return inPlaces({ ...choice, heat: heat.includes(id) ? without(heat, id) : [...heat, id] });
+}
+
+function without<T>(ids: readonly T[], id: T): T[] {
+  return ids.filter((other) => other !== id);
 }
 
 function isMetricKey(id: string): id is MetricKey {

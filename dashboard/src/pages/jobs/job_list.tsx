@@ -5,15 +5,17 @@ import type { Problem } from "../../api/problem.ts";
 import { number } from "../../format.ts";
 import type { Work } from "./acting.ts";
 import { AllShown } from "./all_shown.tsx";
+import { filteredBy } from "./asked.ts";
 import { CARD_PX, Cards } from "./cards.tsx";
 import { columnsOf, commonMetric } from "./columns.ts";
 import type { Curves } from "./curves.ts";
 import styles from "./job_list.module.css";
 import type { JobList } from "./list.ts";
 import type { Listing } from "./listing.ts";
+import { RowMenu } from "./row_menu.tsx";
 import { Selected } from "./selected.tsx";
-import { HEADER_PX, ROW_PX, Table } from "./table.tsx";
-import { choice, choose, isNarrow } from "./use_columns.ts";
+import { HEADER_PX, Table } from "./table.tsx";
+import { choice, choose, isNarrow, row_px as rowOfTable_px } from "./use_columns.ts";
 import { useKeys } from "./use_keys.ts";
 import type { Marks } from "./use_marks.ts";
 import { useScroller } from "./use_scroller.ts";
@@ -32,7 +34,7 @@ interface Props {
 
 export function JobListView({ listing, list, isOld, view, curves, marks, onChange, onWork }: Props) {
   const { rows } = list;
-  const row_px = isNarrow.value ? CARD_PX : ROW_PX;
+  const row_px = isNarrow.value ? CARD_PX : rowOfTable_px.value;
   const { ref, inView } = useScroller(listing, curves, rows, row_px);
   useKeys(rows, marks, { scroller: ref, row_px, header_px: isNarrow.value ? 0 : HEADER_PX });
   const { ids } = choice.value;
@@ -65,9 +67,11 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
             onChoose={choose}
             order={view.order}
             onOrder={(order) => onChange({ order })}
+            onFilter={(field) => onChange(filteredBy(view, field))}
           />
         )}
       </div>
+      <RowMenu rows={rows} marks={marks} onWork={onWork} />
       <footer class={styles["footer"]}>
         {marks.selection.size > 0 ? (
           <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={onWork} />

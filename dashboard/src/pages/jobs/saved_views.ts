@@ -25,6 +25,8 @@ export function contentOf(view: View, choice: Choice): ViewContent {
     group: [...view.group],
     columns: [...choice.ids],
     pinned: [...choice.pinned],
+    widths: choice.widths ?? {},
+    heat: [...(choice.heat ?? [])],
   };
 }
 
@@ -47,8 +49,8 @@ export function viewOfContent({ filter = NO_FILTER, sort, metric, group }: ViewC
 }
 
 /** The columns of a saved view; null for the usual ones. */
-export function columnsOfContent({ columns = [], pinned = [] }: ViewContent): Choice | null {
-  return choiceOf(columns, pinned);
+export function columnsOfContent({ columns = [], pinned = [], ...look }: ViewContent): Choice | null {
+  return choiceOf(columns, pinned, look);
 }
 
 /** The parameters of the address that open a saved view. */

@@ -36,9 +36,27 @@ const steer =
     post(`/v1/jobs/${id}/${verb}`);
 
 export function Selected({ selection, rows, onSelect, onWork }: Props) {
+  const jobs = useMemo(() => current(selection, rows), [selection, rows]);
+  return (
+    <div class={styles["selected"]} role="group" aria-label="Selected jobs">
+      <strong>{selection.size} selected</strong>
+      <Compare ids={[...selection.keys()]} />
+      <Actions jobs={jobs} rows={rows} onSelect={onSelect} onWork={onWork} />
+      <button type="button" class="plain" onClick={() => onSelect(NO_SELECTION)}>
+        Clear
+      </button>
+    </div>
+  );
+}
+
+interface ActionsProps extends Omit<Props, "selection"> {
+  jobs: readonly Row[];
+}
+
+/** What can be done with these jobs, as buttons. */
+export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
   const [asked, ask] = useState<"cancel" | "label" | null>(null);
   const { isAtWork, work } = useWork(onWork);
-  const jobs = useMemo(() => current(selection, rows), [selection, rows]);
   const live = jobs.filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
   const [paused, others] = [live.filter((row) => row.paused_at), live.filter((row) => !row.paused_at)];
   const isAllStarred = jobs.every((row) => row.starred);
@@ -53,9 +71,7 @@ export function Selected({ selection, rows, onSelect, onWork }: Props) {
     onSelect(new Map(outcomes.filter(({ refusal }) => refusal !== null).map(({ row }) => [row.id, row])));
   };
   return (
-    <div class={styles["selected"]} role="group" aria-label="Selected jobs">
-      <strong>{selection.size} selected</strong>
-      <Compare ids={[...selection.keys()]} />
+    <>
       {actions.map(
         ([name, some, words, act]) =>
           some.length > 0 && (
@@ -76,13 +92,10 @@ export function Selected({ selection, rows, onSelect, onWork }: Props) {
       >
         Cancel…
       </button>
-      <button type="button" class="plain" onClick={() => onSelect(NO_SELECTION)}>
-        Clear
-      </button>
       {asked === "cancel" && (
         <Question
           live={live}
-          ended={selection.size - live.length}
+          ended={jobs.length - live.length}
           onAnswer={(isYes) => {
             ask(null);
             if (isYes) void cancel();
@@ -100,7 +113,7 @@ export function Selected({ selection, rows, onSelect, onWork }: Props) {
           }}
         />
       )}
-    </div>
+    </>
   );
 }
 

@@ -1,19 +1,22 @@
 // The jobs as a table. Only rows in view are rendered.
 
 import type { ComponentChildren } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { type InView, Space } from "../../parts/window.tsx";
 import { type CellProps, cellOf } from "./cells.tsx";
-import { type Choice, type Column, type ColumnId, moved } from "./columns.ts";
+import { type Choice, type Column, type ColumnId, moved, resized } from "./columns.ts";
 import type { Curve } from "./curves.ts";
+import { Heading, leftOf } from "./heading.tsx";
+import { HeadingMenu, type OpenMenu } from "./heading_menu.tsx";
+import { type Extent, extentsOf, heatOf } from "./heat.ts";
 import { placesOf } from "./pinning.ts";
 import type { Row } from "./row.ts";
 import { extentOf } from "./selection.ts";
 import styles from "./table.module.css";
+import { isCompact, row_px } from "./use_columns.ts";
 import type { Marks } from "./use_marks.ts";
-import { nextOrder, type Order } from "./view.ts";
+import type { Order } from "./view.ts";
 
-export const ROW_PX = 42;
 export const HEADER_PX = 34;
 const SELECT_PX = 38;
 
@@ -32,65 +35,113 @@ interface Props {
   curves: ReadonlyMap<string, Curve>;
   marks: Marks;
   onOrder: (order: Order) => void;
+  onFilter: (field: string) => void;
   onLabel: (label: string) => void;
 }
 
 export function Table(props: Props) {
-  const { rows, total, inView, columns, choice, onChoose, order, metric, curves, marks, onOrder, onLabel } = props;
+  const { rows, total, inView, columns, choice, onChoose, order, metric, curves, marks, onOrder, onFilter, onLabel } =
+    props;
+  const { pinned, widths, heat } = choice;
   const { first, end } = inView;
-  const width = columns.reduce((sum, { width_px }) => sum + width_px, SELECT_PX);
-  const places = useMemo(() => placesOf(columns, choice.pinned, SELECT_PX), [columns, choice.pinned]);
-  const isNamePinned = choice.pinned.includes("name");
+  const sized = useMemo(
+    () => columns.map((column) => ({ ...column, width_px: widths?.[column.id] ?? column.width_px })),
+    [columns, widths],
+  );
+  const width = sized.reduce((sum, { width_px }) => sum + width_px, SELECT_PX);
+  const places = useMemo(() => placesOf(sized, pinned, SELECT_PX), [sized, pinned]);
+  const extents = useExtents(rows, heat, metric);
+  // The name takes the rest of the width, or an empty column if the name has a width of its own.
+  const hasRest = pinned.includes("name") || widths?.["name"] !== undefined;
   const [dragged, setDragged] = useState<ColumnId>();
+  const [menu, setMenu] = useState<OpenMenu>();
+  const height_px = row_px.value;
+  const table = useRef<HTMLTableElement>(null);
+  const resize = (id: ColumnId, width_px: number | null): void => {
+    // The name keeps its width from now on: else it would take or give what another column gets.
+    const name = table.current?.rows[0]?.cells[1 + columns.findIndex((column) => column.id === "name")];
+    const fixed = hasRest || name === undefined ? choice : resized(choice, "name", name.offsetWidth);
+    onChoose(resized(fixed, id, width_px));
+  };
   return (
-    <table class={styles["table"]} style={{ minWidth: `${width}px` }} aria-rowcount={total === null ? -1 : total + 1}>
-      <colgroup>
-        <col style={{ width: `${SELECT_PX}px` }} />
-        {columns.map(({ id, width_px }) => (
-          <col key={id} style={id === "name" && !isNamePinned ? {} : { width: `${width_px}px` }} />
-        ))}
-        {isNamePinned && <col />}
-      </colgroup>
-      <thead>
-        <tr style={{ height: `${HEADER_PX}px` }} aria-rowindex={1}>
-          <th scope="col" class={`${styles["select"]} ${places.size > 0 ? styles["pinned"] : ""}`}>
-            <SelectAll rows={rows} marks={marks} />
-          </th>
-          {columns.map((column, index) => (
-            <Header
-              key={column.id}
-              column={column}
-              left_px={places.get(column.id)}
-              order={order}
-              onOrder={onOrder}
-              onDragStart={() => setDragged(column.id)}
-              onDrop={() => dragged !== undefined && onChoose(moved(choice, dragged, index))}
+    <>
+      <table
+        ref={table}
+        class={styles["table"]}
+        data-compact={isCompact.value || undefined}
+        style={{ minWidth: `${width}px`, "--row-height": `${height_px}px` }}
+        aria-rowcount={total === null ? -1 : total + 1}
+      >
+        <colgroup>
+          <col style={{ width: `${SELECT_PX}px` }} />
+          {sized.map(({ id, width_px }) => (
+            <col key={id} style={id === "name" && !hasRest ? {} : { width: `${width_px}px` }} />
+          ))}
+          {hasRest && <col />}
+        </colgroup>
+        <thead>
+          <tr style={{ height: `${HEADER_PX}px` }} aria-rowindex={1}>
+            <th scope="col" class={`${styles["select"]} ${places.size > 0 ? styles["pinned"] : ""}`}>
+              <SelectAll rows={rows} marks={marks} />
+            </th>
+            {sized.map((column, index) => (
+              <Heading
+                key={column.id}
+                column={column}
+                left_px={places.get(column.id)}
+                order={order}
+                onOrder={onOrder}
+                onMenu={(place) => setMenu({ column, place })}
+                onResize={(width_px) => resize(column.id, width_px)}
+                onDragStart={() => setDragged(column.id)}
+                onDrop={() => dragged !== undefined && onChoose(moved(choice, dragged, index))}
+              />
+            ))}
+            {hasRest && <td />}
+          </tr>
+        </thead>
+        <Space px={first * height_px} />
+        <tbody>
+          {rows.slice(first, end).map((row, index) => (
+            <TableRow
+              key={row.id}
+              row={row}
+              index={first + index}
+              columns={columns}
+              places={places}
+              hasRest={hasRest}
+              extents={extents}
+              metric={metric}
+              curve={curves.get(row.id)}
+              isSelected={marks.selection.has(row.id)}
+              isActive={marks.activeId === row.id}
+              toggle={marks.toggle}
+              onMenu={marks.openMenu}
+              onLabel={onLabel}
             />
           ))}
-          {isNamePinned && <td />}
-        </tr>
-      </thead>
-      <Space px={first * ROW_PX} />
-      <tbody>
-        {rows.slice(first, end).map((row, index) => (
-          <TableRow
-            key={row.id}
-            row={row}
-            index={first + index}
-            columns={columns}
-            places={places}
-            metric={metric}
-            curve={curves.get(row.id)}
-            isSelected={marks.selection.has(row.id)}
-            isActive={marks.activeId === row.id}
-            toggle={marks.toggle}
-            onLabel={onLabel}
-          />
-        ))}
-      </tbody>
-      <Space px={(rows.length - end) * ROW_PX} />
-    </table>
+        </tbody>
+        <Space px={(rows.length - end) * height_px} />
+      </table>
+      {menu !== undefined && (
+        <HeadingMenu
+          {...menu}
+          choice={choice}
+          isNumeric={extentsOf(rows, [menu.column.id], metric)[menu.column.id] !== undefined}
+          onChoose={onChoose}
+          onOrder={onOrder}
+          onFilter={onFilter}
+          onClose={() => setMenu(undefined)}
+        />
+      )}
+    </>
   );
+}
+
+/** Of the columns with a heat map. The same object while the values are the same, so that rows are not rendered again. */
+function useExtents(rows: readonly Row[], heat: Choice["heat"], metric: string): Record<string, Extent> {
+  const text = useMemo(() => JSON.stringify(extentsOf(rows, heat ?? [], metric)), [rows, heat, metric]);
+  return useMemo(() => JSON.parse(text), [text]);
 }
 
 function SelectAll({ rows, marks }: Pick<Props, "rows" | "marks">) {
@@ -106,52 +157,12 @@ function SelectAll({ rows, marks }: Pick<Props, "rows" | "marks">) {
   );
 }
 
-interface HeaderProps extends Pick<Props, "order" | "onOrder"> {
-  column: Column;
-  /** Where it stays, if it is pinned. */
-  left_px: number | undefined;
-  onDragStart: () => void;
-  onDrop: () => void;
-}
-
-const UNSORTABLE = "The service cannot sort by it";
-
-function Header({ column, left_px, order, onOrder, onDragStart, onDrop }: HeaderProps) {
-  const { title, sort, isFigure, hint } = column;
-  const shared = {
-    class: `${isFigure ? "figure" : ""} ${left_px === undefined ? "" : styles["pinned"]}`,
-    style: leftOf(left_px),
-    draggable: true,
-    onDragStart,
-    onDrop,
-    onDragOver: (event: DragEvent) => event.preventDefault(),
-  };
-  if (sort === undefined)
-    return (
-      <th scope="col" {...shared} title={`${hint ?? title}. ${UNSORTABLE}`}>
-        {title}
-      </th>
-    );
-  const isSorted = order === sort || order === `-${sort}`;
-  const direction = order.startsWith("-") ? "descending" : "ascending";
-  return (
-    <th scope="col" {...shared} aria-sort={isSorted ? direction : undefined} title={hint}>
-      <button type="button" onClick={() => onOrder(nextOrder(order, sort))}>
-        {title}
-        <span aria-hidden="true">{isSorted ? (direction === "ascending" ? " ↑" : " ↓") : ""}</span>
-      </button>
-    </th>
-  );
-}
-
-function leftOf(left_px: number | undefined): { left?: string } {
-  return left_px === undefined ? {} : { left: `${left_px}px` };
-}
-
 interface RowProps extends CellProps {
   index: number;
   columns: Columns;
   places: ReadonlyMap<ColumnId, number>;
+  hasRest: boolean;
+  extents: Readonly<Record<string, Extent>>;
   isSelected: boolean;
   isActive: boolean;
   toggle: Marks["toggle"];
@@ -159,7 +170,8 @@ interface RowProps extends CellProps {
 
 /** Rendered again only when its job changes, as the table renders with every step of a scroll. */
 function TableRow(props: RowProps): ComponentChildren {
-  const { row, index, columns, places, metric, curve, isSelected, isActive, toggle, onLabel } = props;
+  const { row, index, columns, places, hasRest, extents, metric, curve, isSelected, isActive, toggle } = props;
+  const { onMenu, onLabel } = props;
   return useMemo(
     () => (
       <tr
@@ -167,6 +179,7 @@ function TableRow(props: RowProps): ComponentChildren {
         class={isActive ? styles["active"] : undefined}
         aria-rowindex={index + 2}
         aria-selected={isSelected}
+        onContextMenu={(event) => onMenu(row, event)}
       >
         <td class={`${styles["select"]} ${places.size > 0 ? styles["pinned"] : ""}`}>
           <input
@@ -176,18 +189,22 @@ function TableRow(props: RowProps): ComponentChildren {
             onClick={(event) => toggle(row, event.shiftKey)}
           />
         </td>
-        {columns.map(({ id, isFigure }) => (
-          <td
-            key={id}
-            class={`${isFigure ? "figure" : ""} ${places.has(id) ? styles["pinned"] : ""}`}
-            style={leftOf(places.get(id))}
-          >
-            {cellOf(id, { row, metric, curve, onLabel })}
-          </td>
-        ))}
-        {places.has("name") && <td />}
+        {columns.map(({ id, isFigure }) => {
+          const extent = extents[id];
+          return (
+            <td
+              key={id}
+              class={`${isFigure ? "figure" : ""} ${places.has(id) ? styles["pinned"] : ""}`}
+              style={{ ...leftOf(places.get(id)), background: extent && heatOf(row, id, metric, extent) }}
+              data-heat={extent && ""}
+            >
+              {cellOf(id, { row, metric, curve, onMenu, onLabel })}
+            </td>
+          );
+        })}
+        {hasRest && <td />}
       </tr>
     ),
-    [row, index, columns, places, metric, curve, isSelected, isActive, toggle, onLabel],
+    [row, index, columns, places, hasRest, extents, metric, curve, isSelected, isActive, toggle, onMenu, onLabel],
   );
 }

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Menu } from "../../parts/menu.tsx";
+import { asked, askFor } from "./asked.ts";
 import { Builder } from "./builder.tsx";
 import { ColumnMenu } from "./column_menu.tsx";
 import { metricColumns } from "./columns.ts";
@@ -15,7 +16,8 @@ import { ViewMenu } from "./view_menu.tsx";
 import { conditionsOf } from "./where.ts";
 
 export function Toolbar({ view, rows, problem, onChange }: Filtering) {
-  const [asked, ask] = useState<{ count: number; place: number | null }>({ count: 0, place: null });
+  const { count, place } = asked.value;
+  const [before] = useState(count);
   const shared = { view, rows, problem, onChange };
   const quick = (
     <>
@@ -34,12 +36,12 @@ export function Toolbar({ view, rows, problem, onChange }: Filtering) {
       <Search value={view.search} onChange={(text) => onChange({ search: text })} />
       {isNarrow.value && <ViewMenu view={view} />}
       <Menu
-        key={asked.count} // opens it for the condition that was asked for
+        key={count} // opens it for the condition that was asked for
         title="Filter"
         count={filtersIn(view)}
         side={isNarrow.value ? "right" : "left"}
         isWide
-        startsOpen={asked.count > 0}
+        startsOpen={count > before}
       >
         {isNarrow.value && (
           <>
@@ -48,7 +50,7 @@ export function Toolbar({ view, rows, problem, onChange }: Filtering) {
             {fields}
           </>
         )}
-        <Builder {...shared} edited={asked.place} />
+        <Builder {...shared} edited={place} />
       </Menu>
       {!isNarrow.value && (
         <>
@@ -60,7 +62,7 @@ export function Toolbar({ view, rows, problem, onChange }: Filtering) {
           </span>
         </>
       )}
-      <FiltersInUse {...shared} onEdit={(place) => ask({ count: asked.count + 1, place })} />
+      <FiltersInUse {...shared} onEdit={askFor} />
     </div>
   );
 }

@@ -1,6 +1,7 @@
-// The marks in the list: the selected rows, and the active row of the keyboard.
+// The marks in the list: the selected rows, the active row of the keyboard, and the row whose menu is open.
 
 import { useMemo, useRef, useState } from "preact/hooks";
+import { type Place, placeOf } from "../../parts/popup.tsx";
 import type { Row } from "./row.ts";
 import { allToggled, extended, NO_SELECTION, type Selection, toggled } from "./selection.ts";
 
@@ -12,11 +13,16 @@ export interface Marks {
   readonly toggle: (row: Row, isRange: boolean) => void;
   readonly toggleAll: () => void;
   readonly setActive: (id: string) => void;
+  /** The job whose menu is open. */
+  readonly menu: { readonly row: Row; readonly place: Place } | undefined;
+  readonly openMenu: (row: Row, event: MouseEvent) => void;
+  readonly closeMenu: () => void;
 }
 
 export function useMarks(rows: readonly Row[]): Marks {
   const [selection, select] = useState<Selection>(NO_SELECTION);
   const [activeId, setActive] = useState<string | null>(null);
+  const [menu, setMenu] = useState<Marks["menu"]>();
   const newest = useRef(rows);
   newest.current = rows;
   const anchor = useRef<string | null>(null);
@@ -29,8 +35,10 @@ export function useMarks(rows: readonly Row[]): Marks {
         setActive(row.id);
       },
       toggleAll: () => select((before) => allToggled(before, newest.current)),
+      openMenu: (row: Row, event: MouseEvent) => setMenu({ row, place: placeOf(event) }),
+      closeMenu: () => setMenu(undefined),
     }),
     [],
   );
-  return { selection, activeId, select, setActive, ...actions };
+  return { selection, activeId, menu, select, setActive, ...actions };
 }

@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useMemo } from "preact/hooks";
 import { number } from "../../../format.ts";
 import { ProblemNotice, Waiting } from "../../../parts/notice.tsx";
+import { filteredBy } from "../asked.ts";
 import { Cards } from "../cards.tsx";
 import { columnsOf, commonMetric } from "../columns.ts";
 import { allToggled } from "../selection.ts";
@@ -70,6 +71,7 @@ export function GroupJobs({
             onChoose={choose}
             order={view.order}
             onOrder={(order) => onChange({ order })}
+            onFilter={(field) => onChange(filteredBy(view, field))}
           />
         )}
       </div>

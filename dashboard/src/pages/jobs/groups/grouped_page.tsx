@@ -9,6 +9,7 @@ import { AllShown } from "../all_shown.tsx";
 import { PAGE_ROWS } from "../listing.ts";
 import pageStyles from "../page.module.css";
 import { type Row, rowOf } from "../row.ts";
+import { RowMenu } from "../row_menu.tsx";
 import { Outcomes, Selected } from "../selected.tsx";
 import { Toolbar } from "../toolbar.tsx";
 import { useMarks } from "../use_marks.ts";
@@ -54,6 +55,7 @@ export function GroupedPage({ view, onChange }: Props) {
           {isByStudy(view) && <NoStudyGroup {...shared} />}
           <GroupsPage {...shared} cursor="" />
         </ul>
+        <RowMenu rows={rows} marks={marks} onWork={setWork} />
         <footer class={styles["footer"]}>
           {marks.selection.size > 0 ? (
             <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={setWork} />
