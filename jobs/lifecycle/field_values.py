@@ -248,6 +248,17 @@ def _seconds(length: Sql) -> Sql:
     return cast(func.extract("epoch", length), Numeric)
 
 
+# As `jobs.lifecycle.job_usage` counts them: the hosts of the newest attempt, and the hours of all.
+_HOSTS = """(
+    SELECT string_agg(share ->> 'host', ', ' ORDER BY place)
+    FROM attempts, jsonb_array_elements(attempts.shares) WITH ORDINALITY AS shares_of_newest (share, place)
+    WHERE attempts.job_id = jobs.id AND attempts.number = (
+        SELECT max(number) FROM attempts AS every WHERE every.job_id = jobs.id))"""
+_GPU_HOURS = """(
+    SELECT round(coalesce(sum(attempts.gpus
+        * greatest(extract(epoch FROM coalesce(attempts.ended_at, now()) - attempts.created_at), 0)), 0) / 3600, 6)
+    FROM attempts WHERE attempts.job_id = jobs.id)"""
+
 _FIELDS: dict[str, Sql] = {
     "status": cast(Job.status, Text),
     "name": Job.name,
@@ -275,4 +286,9 @@ _FIELDS: dict[str, Sql] = {
     "starred": Job.starred,
     "notes": case((Job.notes_at.is_not(None), Job.notes)),
     "paused": Job.paused_at.is_not(None),
+    "host": literal_column(_HOSTS, Text()),
+    "gpu_hours": literal_column(_GPU_HOURS, Numeric()),
+    "end_reason": cast(Job.end_reason, Text),
+    "error": Job.error,
+    "restarts": Job.restarts,
 }  # fmt: skip

@@ -16,6 +16,7 @@ from jobs.db.tables import Job
 from jobs.db.text_search import TooMuchToSearch
 from jobs.lifecycle.field_values import value_of
 from jobs.lifecycle.job_groups import GroupQuery, list_groups
+from jobs.lifecycle.job_usage import usage_of
 from jobs.lifecycle.listing import JobFilter, ListQuery, WrongPattern, list_jobs
 from jobs.model.job_fields import FIELDS, Kind
 from jobs.model.states import Status
@@ -64,6 +65,7 @@ def job_ids(sessions: Sessions) -> list[str]:
             ids.append(a_job(sessions, **spec))
     with sessions.begin() as session:
         session.execute(text(_FIGURES))
+        session.execute(text(_ATTEMPTS))
     return ids[::-1]
 
 
@@ -87,6 +89,15 @@ _FIGURES = """
     FROM numbered WHERE job_id = id"""
 
 
+_ATTEMPTS = """
+    INSERT INTO attempts (job_id, number, host, shares, gpus, lease_expires_at, created_at, ended_at)
+    SELECT id, number, 'h1', jsonb_build_array(
+            jsonb_build_object('host', 'h' || number, 'slots', jsonb_build_array(0)),
+            jsonb_build_object('host', 'h' || priority, 'slots', jsonb_build_array(1))),
+        2, now(), created_at, created_at + number * gpus * interval '90 minutes'
+    FROM jobs, generate_series(1, gpus - 1) AS number"""
+
+
 def read_column(document: dict[str, Any], field: str) -> Any:
     """The value of a field in the API's JSON of a job; JSON and not text for lists and objects."""
     if field in ("starred", "notes"):
@@ -101,9 +112,10 @@ def test_a_field_has_the_value_of_its_column(sessions: Sessions, job_ids: list[s
     for field in [*FIELDS, *SPEC_FIELDS, *OTHER_FIELDS]:
         with subtests.test(field=field), sessions() as session:
             rows = session.execute(select(Job, value_of(field).json)).all()
+            usage = usage_of(session, job_ids, None)
             assert len(rows) == len(job_ids)
             for job, value in rows:
-                expected = read_column(job_view(job).model_dump(mode="json"), field)
+                expected = read_column(job_view(job, usage=usage[job.id]).model_dump(mode="json"), field)
                 if field == "duration" and job.started_at and not job.ended_at:
                     expected = pytest.approx(expected, abs=20)
                 assert value == expected

@@ -74,13 +74,13 @@ export const COLUMNS = [
   { id: "stored", title: "Stored", width_px: 90, sort: "stored", isFigure: true, hint: "Checkpoints and artifacts" },
   { id: "starred", title: "Star", width_px: 62, sort: "starred" },
   { id: "notes", title: "Notes", width_px: 260, sort: "notes", hint: "The beginning of its notes" },
-  { id: "host", title: "Host", width_px: 120, hint: "The hosts of its newest attempt" },
+  { id: "host", title: "Host", width_px: 120, sort: "host", hint: "The hosts of its newest attempt" },
   { id: "devices", title: "Devices", width_px: 150, hint: "The GPUs of its newest attempt" },
-  { id: "gpu_hours", title: "GPU time", width_px: 90, isFigure: true, hint: "Of all attempts" },
+  { id: "gpu_hours", title: "GPU time", width_px: 90, sort: "gpu_hours", isFigure: true, hint: "Of all attempts" },
   { id: "cost", title: "Cost", width_px: 82, isFigure: true, hint: "Of its GPU time, by the present prices" },
-  { id: "end_reason", title: "End", width_px: 130, hint: "Why it ended" },
-  { id: "error", title: "Error", width_px: 260 },
-  { id: "restarts", title: "Restarts", width_px: 82, isFigure: true },
+  { id: "end_reason", title: "End", width_px: 130, sort: "end_reason", hint: "Why it ended" },
+  { id: "error", title: "Error", width_px: 260, sort: "error" },
+  { id: "restarts", title: "Restarts", width_px: 82, sort: "restarts", isFigure: true },
 ] as const satisfies readonly Column[];
 
 export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey | FieldKey;

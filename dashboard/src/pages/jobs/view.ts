@@ -31,6 +31,11 @@ export const SORTS = [
   "cell",
   "starred",
   "notes",
+  "host",
+  "gpu_hours",
+  "end_reason",
+  "error",
+  "restarts",
 ] as const;
 
 export type MetricKey = `metrics.${string}`;
