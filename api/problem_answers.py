@@ -40,12 +40,12 @@ from jobs.insight.studies.report import ImpossibleTarget
 from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.intake.imported import RunChanged
 from jobs.lifecycle.listing import WrongPattern
-from jobs.lifecycle.store import JobEnded, JobNotFound
+from jobs.lifecycle.store import JobEnded, JobInUse, JobNotEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
 from jobs.model.problems import FieldProblem, InvalidSpec, in_words
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
-from jobs.people.project_admission import ProjectArchived, QueueFull
+from jobs.people.project_admission import ProjectArchived, QueueFull, StorageFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
 from jobs.people.queue_share import TooManyQueuedJobs
 from jobs.people.rights import LastAdmin, NotAllowed, TooManyLogins, TooManyTokens, UserDisabled, UserNotFound
@@ -247,6 +247,8 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
         404, "checkpoint-not-found", "Checkpoint not found", "the store has no such checkpoint or file of the job"
     ),
     JobEnded: _conflict("job-ended", "Job has ended"),
+    JobNotEnded: _conflict("job-not-ended", "Job has not ended"),
+    JobInUse: _conflict("job-in-use", "Job is in use"),
     RunChanged: _conflict("run-changed", "Run has changed"),
     HostInUse: _conflict("host-in-use", "Host is in use"),
     DatasetInUse: _conflict("dataset-in-use", "Dataset is in use"),
@@ -260,6 +262,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     ProjectExists: _conflict("project-exists", "Project exists"),
     ProjectArchived: _conflict("project-archived", "Project is archived"),
     QueueFull: _conflict("quota-exceeded", "Quota exceeded"),
+    StorageFull: _conflict("quota-exceeded", "Quota exceeded"),
     TooManyNotes: _conflict("too-many-notes", "Too many notes"),
     TooManyQueuedJobs: _conflict("too-many-queued-jobs", "Too many queued jobs"),
     ViewExists: _conflict("view-exists", "View exists"),

@@ -63,6 +63,7 @@ _CHANGES_OF_JOB = {
     "no limit": {"value": {"time_limit_s": None}},
     "notes": {"summary": "Notes in Markdown, and a star", "value": {
         "notes": "Diverges after epoch 9: try `clip_norm`", "starred": True}},
+    "another project": {"summary": "An ended job, to another project", "value": {"project": "vision"}},
 }  # fmt: skip
 
 _DRY_RUN: dict[int | str, dict[str, Any]] = {
@@ -144,13 +145,13 @@ def _changes(body: bytes) -> dict[str, Any]:
     "/jobs/{job_id}",
     response_model=JobView,
     responses=_CHANGED
-    | problems(s404="No such job", s409="The job has ended: its priority and its time limit are fixed", **_BODY),
+    | problems(s404="No such job", s409="The job has ended, or has not, or another project has no room", **_BODY),
     openapi_extra=schema_body("JobChanges", JSON, MERGE_PATCH, required=False, examples=_CHANGES_OF_JOB),
 )
 def change_job(
     job_id: JobId, services: ServicesHere, caller: CallerHere, body: Annotated[bytes, Depends(patch_body)]
 ) -> Response:
-    """Change the name, priority, time limit, labels, notes or star of a job. Repeating it changes nothing.
+    """Change the name, priority, time limit, labels, notes, star or project of a job. Repeating it changes nothing.
 
     A running attempt has the new time limit within seconds. If it has already taken longer, it ends with `time_limit`.
     """

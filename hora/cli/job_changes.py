@@ -44,7 +44,7 @@ def changes_of(texts: Sequence[str]) -> Json:
 
 
 def _value(field: str, text: str) -> Any:
-    if field == "name":
+    if field in ("name", "project"):
         return text
     return None if text == "none" else yaml_value(text, field)
 
@@ -81,6 +81,7 @@ def changed_text(job: Json, changes: Mapping[str, Any]) -> str:
     present["time_limit_s"] = "none" if limit_s is None else f"{limit_s:g}"
     present["notes"] = notes_size(job)
     present["starred"] = "yes" if job.get("starred") else "no"
+    present["project"] = plain(job["project"])
     parts = [f"{field} {present[field]}" for field in changes if field in present]
     of_labels = (
         f"label {plain(key)}={plain(labels[key])}" if key in labels else f"no label {plain(key)}"

@@ -255,13 +255,13 @@ def change(
         list[str],
         typer.Argument(
             metavar="FIELD=VALUE...",
-            help="priority, time_limit_s (none: no limit), name, starred, notes, or label.KEY. For notes and labels,"
-            " nothing after the = removes them.",
+            help="priority, time_limit_s (none: no limit), name, starred, notes, project (of an ended job), or"
+            " label.KEY. For notes and labels, nothing after the = removes them.",
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Change a job's priority, time limit, name, labels, star or notes. A running job goes on with them."""
+    """Change a job's priority, time limit, name, labels, star, notes or project. A running job goes on with them."""
     from hora.cli.job_changes import changed_text, changes_of
     from hora.connection import connect
     from hora.render.text import plain

@@ -122,9 +122,9 @@ class JobCalls(Calls):
         return {**queue, "items": jobs}
 
     def update(self, job_id: str, changes: Mapping[str, Any]) -> Json:
-        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes` or `starred`. Safe to repeat.
+        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred` or `project`.
 
-        Null removes the time limit, the notes, or a label: `{"labels": {"team": None}}`.
+        Safe to repeat. Null removes the time limit, the notes, or a label: `{"labels": {"team": None}}`.
         """
         return self._wire.document("PATCH", api_path("jobs", job_id), json=dict(changes), repeatable=True)
 

@@ -6,6 +6,8 @@ Every function works in the caller's transaction; the caller commits.
 
     JobNotFound             no job has this id
     JobEnded                the job has ended already, so it cannot be cancelled, paused or resumed
+    JobNotEnded             the job has not ended, so it cannot be moved, archived or deleted
+    JobInUse                something needs the job where it is
     StaleTransition         the job has another status than the caller believes; nothing was written
 """
 
@@ -56,6 +58,17 @@ class JobEnded(ValueError):
     def __init__(self, job_id: str, status: Status, consequence: str = "") -> None:
         self.status = status
         super().__init__(f"job {job_id} has already {status}{consequence}")
+
+
+class JobNotEnded(ValueError):
+    """The job has not ended; `then` says what can be done with it when it has."""
+
+    def __init__(self, job_id: str, status: Status, then: str) -> None:
+        super().__init__(f"job {job_id} is {status}: {then} when it has ended; cancel it, or wait")
+
+
+class JobInUse(ValueError):
+    """Something needs the job where it is; the text says what."""
 
 
 class StaleTransition(RuntimeError):

@@ -15,11 +15,13 @@ from jobs.model.problems import FieldProblem, InvalidSpec, field_problems
 from jobs.model.spec import (
     DEFAULT_NAME,
     DEFAULT_PRIORITY,
+    DEFAULT_PROJECT,
     MOST_LABELS,
     LabelKey,
     LabelValue,
     Name,
     Priority,
+    ProjectName,
     Seconds,
     Spec,
 )
@@ -56,6 +58,10 @@ class JobChanges(SpecPart):
         None, description="What people write about the job, in Markdown. Null or an empty text removes them"
     )
     starred: bool = Field(False, description="Whether the job has a star, which everybody sees")
+    project: ProjectName = Field(
+        DEFAULT_PROJECT,
+        description="The [project](projects.md) that keeps the job. Only of an ended job that belongs to no study",
+    )
 
     @property
     def fields(self) -> dict[str, Any]:

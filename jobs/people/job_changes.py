@@ -1,7 +1,7 @@
-"""Changes a job after its submission: its name, priority, time limit, labels, notes and star. Called by the api.
+"""Changes a job after its submission: its name, priority, time limit, labels, notes, star and project.
 
-The spec in the job's row has the present values. What was before, and who changed it, is an event of its history. The
-keys by which estimates find a job depend on none of these fields.
+Called by the api. The spec in the job's row has the present values. What was before, and who changed it, is an event of
+its history. The keys by which estimates find a job depend on none of these fields.
 
     Fixed       the job has ended, so its priority and its time limit are fixed
 """
@@ -12,15 +12,16 @@ from sqlalchemy import func
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Project
-from jobs.lifecycle.store import JobEnded, add_event, touch
+from jobs.lifecycle.store import JobEnded, JobInUse, JobNotEnded, add_event, touch
 from jobs.model.job_changes import JobChanges
 from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.spec import MOST_LABELS
 from jobs.model.states import TERMINAL, EventKind, Status
-from jobs.people.project_admission import Applicant, ceiling_problem
+from jobs.people.project_admission import Applicant, admit_ended, ceiling_problem
 
-_IN_SPEC = frozenset({"name", "priority", "time_limit_s", "labels"})
-_ALWAYS = frozenset({"name", "labels", "notes", "starred"})  # what can change after the end too
+_IN_SPEC = frozenset({"name", "priority", "time_limit_s", "labels", "project"})
+_UNTIL_END = frozenset({"priority", "time_limit_s"})  # what cannot change after the end
+_AFTER_END = {"project": "it can move to another project"}  # what cannot change before it
 
 
 class Fixed(JobEnded):
@@ -34,22 +35,29 @@ class Fixed(JobEnded):
 def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) -> dict[str, Any]:
     """Change a job, whose row is locked. Returns the new values of what is not as it was; of labels only those.
 
-    If all is as it was, nothing is written. Raises `Fixed`, and `InvalidSpec` for a priority above the ceiling of the
-    project and for too many labels.
+    If all is as it was, nothing is written. Raises `Fixed`, `JobNotEnded`, what `admit_ended` raises for another
+    project, `JobInUse` if a study keeps the job in its project, and `InvalidSpec` for a priority above the ceiling of
+    the project and for too many labels.
     """
     wanted = changes.fields
     labels = {**job.labels, **wanted.get("labels", {})}
     wanted["labels"] = {key: value for key, value in labels.items() if value is not None}
     present = {"name": job.name, "priority": job.priority, "time_limit_s": job.spec.get("time_limit_s")}
     present |= {"labels": job.labels, "notes": job.notes if "notes" in wanted else None, "starred": job.starred}
+    present["project"] = job.project
     news = {field: value for field, value in wanted.items() if value != present[field]}
     if not news:
         return {}
-    fixed = sorted(news.keys() - _ALWAYS)
+    fixed = sorted(news.keys() & _UNTIL_END)
     if fixed and job.status in TERMINAL:
         raise Fixed(job.id, job.status, fixed)
+    for field in sorted(news.keys() & _AFTER_END.keys()):
+        if job.status not in TERMINAL:
+            raise JobNotEnded(job.id, job.status, _AFTER_END[field])
     if problems := _problems(session, job, news, by):
         raise InvalidSpec(problems)
+    if "project" in news:
+        _admit(session, job, news["project"], by)
     columns: dict[str, Any] = {field: value for field, value in news.items() if field != "time_limit_s"}
     if in_spec := {field: news[field] for field in news.keys() & _IN_SPEC}:
         columns["spec"] = {**job.spec, **in_spec}
@@ -69,6 +77,14 @@ def _problems(session: Session, job: Job, news: dict[str, Any], by: Applicant) -
     if (count := len(news.get("labels", {}))) > MOST_LABELS:
         problems.append(FieldProblem("labels", f"the job would have {count} labels; {MOST_LABELS} are allowed"))
     return problems
+
+
+def _admit(session: Session, job: Job, project: str, by: Applicant) -> None:
+    """Let another project take a job that has ended, with what it stores. Its GPU-hours stay where they were spent."""
+    if job.study_id is not None:
+        raise JobInUse(f"job {job.id} belongs to study {job.study_id}: jobs of a study stay in its project")
+    stored_bytes = (job.checkpoint_bytes or 0) + (job.artifact_bytes or 0)
+    admit_ended(session, project, by, stored_bytes=stored_bytes)
 
 
 def _differences(before: dict[str, Any], news: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

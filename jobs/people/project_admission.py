@@ -1,6 +1,7 @@
-"""Decides whether a project accepts a job. Called by the api before it stores or resumes anything.
+"""Decides whether a project accepts a job. Called by the api before it stores, resumes or moves anything.
 
 QueueFull           the project has as many jobs in the queue as its quota allows
+StorageFull         the files of the job would bring the project above its `max_storage_gb`
 ProjectArchived     the project takes no new jobs
 """
 
@@ -11,10 +12,11 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, Project, ProjectMember
 from jobs.lifecycle import rights_now
-from jobs.model.problems import FieldProblem
+from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.spec import DEFAULT_PRIORITY, Spec
 from jobs.model.states import Status
 from jobs.people.rights import NotAllowed
+from jobs.scheduling.quotas import quotas_of
 from jobs.suggestions import meant
 
 _MOST_NAMED = 20  # projects that a message lists
@@ -27,6 +29,14 @@ class QueueFull(ValueError):
     def __init__(self, project: str, *, queued: int, new_jobs: int, max_queued: int) -> None:
         more = "" if new_jobs == 1 else f"; this would add {new_jobs}"
         super().__init__(f"the project {project} has {queued} of {max_queued} jobs in the queue{more}")
+
+
+class StorageFull(ValueError):
+    """The files of this job would bring the project above its `max_storage_gb`."""
+
+    def __init__(self, project: str, *, kept_gb: float, new_gb: float, max_gb: float) -> None:
+        kept = f"the project {project} keeps {kept_gb:.4g} of {max_gb:g} GB"
+        super().__init__(f"{kept}; this job would add {new_gb:.4g}: remove files of it or of other jobs first")
 
 
 class ProjectArchived(ValueError):
@@ -130,6 +140,22 @@ def require_room(session: Session, name: str, *, jobs: int) -> None:
     queued = session.scalar(select(func.count()).where(Job.project == name, Job.status == Status.QUEUED)) or 0
     if max_queued is not None and queued + jobs > max_queued:
         raise QueueFull(name, queued=queued, new_jobs=jobs, max_queued=max_queued)
+
+
+def admit_ended(session: Session, name: str, applicant: Applicant, *, stored_bytes: int) -> None:
+    """Admit a job that has ended, with its files. Raises `NotAllowed`, `InvalidSpec`, `StorageFull`.
+
+    If the project's storage is limited, nothing else is moved to it until the commit.
+    """
+    if problems := missing_project(session, project_of(session, name), name, applicant):
+        raise InvalidSpec(problems)
+    require_submitter(session, name, applicant)
+    locked = select(Project.max_storage_gb).where(Project.name == name).with_for_update(key_share=True)
+    max_gb = session.scalar(locked)
+    if max_gb is not None and stored_bytes:
+        kept_gb, new_gb = quotas_of(session, [name])[name].storage_gb, stored_bytes / 1e9
+        if kept_gb + new_gb > max_gb:
+            raise StorageFull(name, kept_gb=kept_gb, new_gb=new_gb, max_gb=max_gb)
 
 
 def _open_projects(session: Session, applicant: Applicant) -> list[str]:

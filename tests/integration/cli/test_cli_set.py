@@ -99,6 +99,8 @@ def test_notes_and_stars_from_the_command_line(stack: Stack, client: Service, wa
     client.cancel(waiting)
     assert client.job(waiting)["notes"] is None
     assert hora(stack.home, "star", waiting).stdout == f"{waiting} has a star\n"
+    assert hora(stack.home, "set", waiting, "project=default").stdout == f"{waiting} has project default\n"
+    assert "did you mean default?" in hora(stack.home, "set", waiting, "project=defalt").stderr
     assert hora(stack.home, "ls", "--starred").stdout.count(waiting) == 1
     set_again = hora(stack.home, "set", waiting, "notes=kept", "starred=false")
     assert set_again.stdout == f"{waiting} has notes of 4 characters, starred no\n"

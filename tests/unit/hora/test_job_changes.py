@@ -50,6 +50,7 @@ def test_what_was_probably_meant_is_said() -> None:
 
 def test_what_changed_is_said_in_words() -> None:
     job = {"name": "a\x1b[2J", "priority": 80, "labels": {"team": "vision", "other": "x"}, "spec": {}}
+    job["project"] = "default"
     changes = {"time_limit_s": None, "priority": 80, "labels": {"team": "vision", "draft": None}}
     assert changed_text(job, changes) == "time_limit_s none, priority 80, label team=vision, no label draft"
     noted = job | {"notes": "\x1b]0;title\x07", "starred": True}
@@ -57,3 +58,4 @@ def test_what_changed_is_said_in_words() -> None:
     assert changed_text(job, {"notes": None, "starred": False}) == "notes none, starred no"
     assert changed_text(job | {"spec": {"time_limit_s": 7200.0}}, {"time_limit_s": 7200}) == "time_limit_s 7200"
     assert "\x1b" not in changed_text(job, {"name": "x"})
+    assert changed_text(job | {"project": "0x10"}, changes_of(["project=0x10"])) == "project 0x10"

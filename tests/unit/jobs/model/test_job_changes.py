@@ -9,7 +9,7 @@ from jobs.model.job_changes import changes_from, parse_changes
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec
 
-_CAN_CHANGE = "name, priority, time_limit_s, labels, notes, starred"
+_CAN_CHANGE = "name, priority, time_limit_s, labels, notes, starred, project"
 FIXED = f"is fixed since the submission: submit a clone. What can change: {_CAN_CHANGE}"
 
 
@@ -52,7 +52,7 @@ def test_every_wrong_field_is_named_at_once() -> None:
         ("name", "a\nb"), ("name", "x" * 129), ("labels", None), ("labels", ["team"]), ("labels", {"": "x"}),
         ("labels", {"a b": "x"}), ("labels", {"team": "a\x00b"}), ("labels", {"team": {}}), ("notes", "a\x00b"),
         ("notes", "x" * 20_001), ("notes", 3), ("starred", None),
-        ("starred", 1),
+        ("starred", 1), ("project", None), ("project", "No Such"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_at_its_field(field: str, value: Any) -> None:
@@ -67,5 +67,5 @@ def test_what_is_no_object_of_json_is_refused(text: str) -> None:
 
 
 def test_every_other_field_of_a_spec_says_that_it_is_fixed() -> None:
-    for field in Spec.model_fields.keys() - {"name", "priority", "time_limit_s", "labels"}:
+    for field in Spec.model_fields.keys() - {"name", "priority", "time_limit_s", "labels", "project"}:
         assert problems({field: 1})[field] == FIXED
