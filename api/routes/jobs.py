@@ -151,8 +151,9 @@ def _changes(body: bytes) -> dict[str, Any]:
 def change_job(
     job_id: JobId, services: ServicesHere, caller: CallerHere, body: Annotated[bytes, Depends(patch_body)]
 ) -> Response:
-    """Change the name, priority, time limit, labels, notes, star or project of a job. Repeating it changes nothing.
+    """Change the name, priority, time limit, labels, notes, star or project of a job, or archive it.
 
+    Repeating it changes nothing.
     A running attempt has the new time limit within seconds. If it has already taken longer, it ends with `time_limit`.
     """
     changes = parse_changes(body)

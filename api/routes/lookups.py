@@ -81,6 +81,7 @@ Owner = Annotated[SafeText | None, Query(description="Jobs of this user")]
 Project = Annotated[SafeText | None, Query(description="Jobs of this project")]
 Paused = Annotated[bool | None, Query(description="`true`: only paused jobs; `false`: only others")]
 Starred = Annotated[bool | None, Query(description="`true`: only jobs with a star; `false`: only others")]
+Archived = Annotated[bool | None, Query(description="`true`: only archived jobs; `false`: only others")]
 Since = Annotated[Moment | None, Query(description="Jobs submitted at this time or later, in RFC 3339")]
 Until = Annotated[Moment | None, Query(description="Jobs submitted before this time, in RFC 3339")]
 Search = Annotated[
@@ -121,6 +122,7 @@ async def _filter_of_query(
     paused: Paused = None,
     study: OfStudy = None,
     starred: Starred = None,
+    archived: Archived = None,
     since: Since = None,
     until: Until = None,
     search: Search = None,
@@ -128,7 +130,7 @@ async def _filter_of_query(
 ) -> JobFilter:
     return JobFilter(
         statuses=statuses_of(status), labels=labels_of(label), name=name, owner=owner, project=project,
-        paused=paused, study=study, starred=starred, since=since, until=until, search=search,
+        paused=paused, study=study, starred=starred, archived=archived, since=since, until=until, search=search,
         where=wheres_of(where),
     )  # fmt: skip
 

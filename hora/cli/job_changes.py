@@ -81,6 +81,7 @@ def changed_text(job: Json, changes: Mapping[str, Any]) -> str:
     present["time_limit_s"] = "none" if limit_s is None else f"{limit_s:g}"
     present["notes"] = notes_size(job)
     present["starred"] = "yes" if job.get("starred") else "no"
+    present["archived"] = "yes" if job.get("archived") else "no"
     present["project"] = plain(job["project"])
     parts = [f"{field} {present[field]}" for field in changes if field in present]
     of_labels = (

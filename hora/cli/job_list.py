@@ -72,7 +72,8 @@ class JobList:
 
     def _nothing_found(self) -> str:
         """What to say of an empty list."""
-        given = {name: value for name, value in self._filters.items() if value is not None and name != "sort"}
+        usual = {"sort": self._filters.get("sort"), "archived": False}
+        given = {name: value for name, value in self._filters.items() if value is not None and usual.get(name) != value}
         if not given:
             return "No jobs. Submit one: `hora submit --dataset digits`."
         project = given.get("project")

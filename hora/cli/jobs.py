@@ -137,6 +137,8 @@ def list_jobs(
         str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
     ] = None,
     starred: Annotated[bool, typer.Option("--starred", help="Only jobs with a star.")] = False,
+    archived: Annotated[bool, typer.Option("--archived", help="Only archived jobs, which are left out else.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Archived jobs too.")] = False,
     search: Annotated[
         str | None,
         typer.Option(
@@ -190,18 +192,20 @@ def list_jobs(
     watch: Annotated[bool, typer.Option("--watch", help="Update the list every two seconds.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first; or with `--group` how many have each value."""
+    """List jobs, newest first, without the archived ones; or with `--group` how many have each value."""
     from hora.cli.job_list import JobList, print_groups, with_view
     from hora.cli.times import moment
     from hora.connection import connect
 
     filters: dict[str, Any] = {
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
-        "starred": True if starred else None, "search": search, "since": moment(since), "until": moment(until),
-        "where": where or None, "sort": sort,
+        "starred": True if starred else None, "archived": True if archived else None, "search": search,
+        "since": moment(since), "until": moment(until), "where": where or None, "sort": sort,
     }  # fmt: skip
     if mine and owner:
         raise typer.BadParameter("--mine and --owner exclude each other")
+    if archived and everything:
+        raise typer.BadParameter("--archived and --all exclude each other")
     if as_csv and (as_json or watch):
         raise typer.BadParameter("--csv excludes --json and --watch")
     if group and (as_csv or watch or sort or column or len(metric) > 1):
@@ -211,6 +215,8 @@ def list_jobs(
             filters["owner"] = client.me()["user"]
         if view is not None:
             filters, column = with_view(client, view, filters, column)
+        if filters.get("archived") is None and not everything:
+            filters["archived"] = False
         if group:
             print_groups(client, group, filters, metric=next(iter(metric), None), limit=limit, as_json=as_json)
             return
@@ -255,13 +261,13 @@ def change(
         list[str],
         typer.Argument(
             metavar="FIELD=VALUE...",
-            help="priority, time_limit_s (none: no limit), name, starred, notes, project (of an ended job), or"
-            " label.KEY. For notes and labels, nothing after the = removes them.",
+            help="priority, time_limit_s (none: no limit), name, starred, notes, label.KEY, or archived and project of"
+            " an ended job. For notes and labels, nothing after the = removes them.",
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Change a job's priority, time limit, name, labels, star, notes or project. A running job goes on with them."""
+    """Change a job's priority, time limit, name, labels, star, notes, archive or project. A running job goes on."""
     from hora.cli.job_changes import changed_text, changes_of
     from hora.connection import connect
     from hora.render.text import plain

@@ -1,4 +1,4 @@
-"""`hora note`, `hora star`: what people keep about a job. Part of the command line of `hora.cli.app`."""
+"""`hora note`, `star` and `archive`: what people keep about a job. Part of the command line of `hora.cli.app`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -58,6 +58,22 @@ def star(
         for job_id in job_ids:
             job = client.update(job_id, {"starred": not off})
             print_json(job) if as_json else tell(f"{plain(job['id'])} has {'no' if off else 'a'} star")
+
+
+@app.command()
+def archive(
+    job_ids: JobIds,
+    off: Annotated[bool, typer.Option("--off", help="Bring them back.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Archive jobs that have ended: `hora ls` leaves them out. Nothing of them is removed."""
+    from hora.connection import connect
+    from hora.render.text import plain
+
+    with connect() as client:
+        for job_id in job_ids:
+            job = client.update(job_id, {"archived": not off})
+            print_json(job) if as_json else tell(f"{plain(job['id'])} is {'not ' if off else ''}archived")
 
 
 def _print_notes(notes: str | None, job_id: str) -> None:

@@ -270,6 +270,7 @@ class ChangeFields(TypedDict, total=False):
     labels: Mapping[str, str | None]
     notes: str | None
     starred: bool
+    archived: bool
     project: str
 
 

@@ -60,7 +60,7 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
         return self
 
     def update(self, **fields: "Unpack[ChangeFields]") -> Self:
-        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred` or `project`."""
+        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred`, `archived`, `project`."""
         return self._become(self._resource.update(self.id, **fields))
 
     def cancel(self) -> Self:

@@ -47,7 +47,7 @@ class Jobs(JobRecords):
         return self._read(Preview, self._service.dry_run(document_with(spec, fields)))
 
     def update(self, job_id: str, **fields: "Unpack[ChangeFields]") -> Job:
-        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred` or `project`.
+        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred`, `archived` or `project`.
 
         `update(id, priority=80)`. None removes the time limit, the notes, or a label: `labels={"team": None}`. Other
         labels stay.

@@ -183,6 +183,7 @@ def job_details(
         "expected to start": expected_start(job),
         "idle": idle_text(job["idle"], now) if job.get("idle") else None,
         "star": "yes" if job.get("starred") else None,
+        "archived": "yes" if job.get("archived") else None,
         "study": place_in_study(job),
         "imported": f"run {plain(job['run_id'])}, trained with no service" if job.get("run_id") else None,
         **what_runs(spec),

@@ -51,6 +51,7 @@ class JobCalls(Calls):
         paused: bool | None = None,
         study: str | None = None,
         starred: bool | None = None,
+        archived: bool | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         search: str | None = None,
@@ -67,8 +68,8 @@ class JobCalls(Calls):
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "starred": starred, "since": _time(since), "until": _time(until), "search": search,
-            "where": where, "sort": sort, "limit": page_size,
+            "study": study, "starred": starred, "archived": archived, "since": _time(since), "until": _time(until),
+            "search": search, "where": where, "sort": sort, "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(api_path("jobs"), filters)
 
@@ -85,6 +86,7 @@ class JobCalls(Calls):
         paused: bool | None = None,
         study: str | None = None,
         starred: bool | None = None,
+        archived: bool | None = None,
         since: datetime | str | None = None,
         until: datetime | str | None = None,
         search: str | None = None,
@@ -98,8 +100,8 @@ class JobCalls(Calls):
         """
         filters = {
             "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "starred": starred, "since": _time(since), "until": _time(until), "search": search,
-            "where": where, "by": by, "metric": metric, "limit": page_size,
+            "study": study, "starred": starred, "archived": archived, "since": _time(since), "until": _time(until),
+            "search": search, "where": where, "by": by, "metric": metric, "limit": page_size,
         }  # fmt: skip
         yield from self._wire.pages(api_path("jobs", "groups"), filters)
 
@@ -122,7 +124,7 @@ class JobCalls(Calls):
         return {**queue, "items": jobs}
 
     def update(self, job_id: str, changes: Mapping[str, Any]) -> Json:
-        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred` or `project`.
+        """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred`, `archived` or `project`.
 
         Safe to repeat. Null removes the time limit, the notes, or a label: `{"labels": {"team": None}}`.
         """

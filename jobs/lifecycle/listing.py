@@ -29,6 +29,7 @@ from sqlalchemy import (
     Select,
     Subquery,
     Text,
+    and_,
     any_,
     bindparam,
     cast,
@@ -72,6 +73,7 @@ class JobFilter:
     paused: bool | None = None
     study: str | None = None  # its id; NO_STUDY: jobs of no study
     starred: bool | None = None
+    archived: bool | None = None
     since: datetime | None = None  # created then or later
     until: datetime | None = None  # created before
     search: str | None = (
@@ -96,6 +98,9 @@ class JobFilter:
             conditions.append(Job.study_id.is_(None))
         if self.starred is not None:
             conditions.append(Job.starred.is_(self.starred))
+        if self.archived is not None:
+            # As the predicates of the indices have it: the database does not see that `IS false` is the same.
+            conditions.append(and_(Job.archived) if self.archived else ~Job.archived)
         if self.since is not None:
             conditions.append(Job.created_at >= self.since)
         if self.until is not None:
@@ -147,7 +152,8 @@ class ListQuery:
             sorted(jobs.statuses), sorted(jobs.labels), jobs.name, jobs.owner, jobs.project, jobs.paused, jobs.study,
             jobs.search,
         ]  # fmt: skip
-        newer = [] if jobs.starred is None else ["starred", jobs.starred]  # cursors from before an upgrade stay valid
+        newer: list[Any] = [] if jobs.starred is None else ["starred", jobs.starred]
+        newer += [] if jobs.archived is None else ["archived", jobs.archived]  # older cursors stay valid
         newer += ["where", *map(str, jobs.where)] if jobs.where else []
         return json.dumps(["jobs", self.order, *filters, *map(str, (jobs.since, jobs.until)), *newer])
 

@@ -58,6 +58,9 @@ class JobChanges(SpecPart):
         None, description="What people write about the job, in Markdown. Null or an empty text removes them"
     )
     starred: bool = Field(False, description="Whether the job has a star, which everybody sees")
+    archived: bool = Field(
+        False, description="Whether lists may leave the job out. Only a job that has ended can be archived"
+    )
     project: ProjectName = Field(
         DEFAULT_PROJECT,
         description="The [project](projects.md) that keeps the job. Only of an ended job that belongs to no study",

@@ -174,7 +174,7 @@ class EventKind(StrEnum):
     PAUSE_REQUESTED = "pause_requested"
     RESUMED = "resumed"
     PREEMPT_REQUESTED = "preempt_requested"
-    CHANGED = "changed"  # by a person: its name, priority, time limit, labels, notes or star
+    CHANGED = "changed"  # by a person: its name, priority, time limit, labels, notes, star, archive or project
     IDLE_WARNED = "idle_warned"
     IDLE_WITHDRAWN = "idle_withdrawn"  # the warning
     IDLE_ACTED = "idle_acted"

@@ -1,4 +1,4 @@
-"""Changes a job after its submission: its name, priority, time limit, labels, notes, star and project.
+"""Changes a job after its submission: its name, priority, time limit, labels, notes, star, archive and project.
 
 Called by the api. The spec in the job's row has the present values. What was before, and who changed it, is an event of
 its history. The keys by which estimates find a job depend on none of these fields.
@@ -21,7 +21,8 @@ from jobs.people.project_admission import Applicant, admit_ended, ceiling_proble
 
 _IN_SPEC = frozenset({"name", "priority", "time_limit_s", "labels", "project"})
 _UNTIL_END = frozenset({"priority", "time_limit_s"})  # what cannot change after the end
-_AFTER_END = {"project": "it can move to another project"}  # what cannot change before it
+# What cannot change before the end.
+_AFTER_END = {"archived": "it can be archived", "project": "it can move to another project"}
 
 
 class Fixed(JobEnded):
@@ -44,7 +45,7 @@ def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) ->
     wanted["labels"] = {key: value for key, value in labels.items() if value is not None}
     present = {"name": job.name, "priority": job.priority, "time_limit_s": job.spec.get("time_limit_s")}
     present |= {"labels": job.labels, "notes": job.notes if "notes" in wanted else None, "starred": job.starred}
-    present["project"] = job.project
+    present |= {"archived": job.archived, "project": job.project}
     news = {field: value for field, value in wanted.items() if value != present[field]}
     if not news:
         return {}

@@ -144,6 +144,7 @@ class JobView(View):
     notes_line: str | None = Field(None, description="The beginning of the notes, in one line. In lists too")
     notes_at: datetime | None = Field(None, description="When the notes were last changed; null: there are none")
     starred: bool = Field(False, description="Whether the job has a star, which everybody sees")
+    archived: bool = Field(False, description="Whether the job is archived: the page and `hora ls` leave it out")
     study: str | None = Field(description="The id of the study that the job belongs to")
     study_cell: int | None = Field(description="Position in the study's grid, from 0")
     study_repeat: int | None

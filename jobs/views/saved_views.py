@@ -53,6 +53,7 @@ class JobsFilter(_Request):
     study: Annotated[str, StringConstraints(pattern="^[0-9a-z]{1,32}$")] | None = None
     paused: bool | None = None
     starred: bool | None = None
+    archived: bool | None = None
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
     where: Annotated[list[WhereText], Field(max_length=MOST)] = []

@@ -34,7 +34,7 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0028"  # the migration that makes these tables
+SCHEMA = "0029"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Article", "ArticleVersion", "Attempt", "AuditEntry",

@@ -71,6 +71,7 @@ class Job(Base):
     notes_start: Mapped[str | None] = column_property(func.left(notes, NOTES_START), deferred=True)  # lists read this
     notes_at: Mapped[datetime | None]  # when the notes were last changed; null: there are none
     starred: Mapped[bool] = mapped_column(server_default=false())  # by anybody, for everybody
+    archived: Mapped[bool] = mapped_column(server_default=false())  # after its end: lists may leave it out
     labels: Mapped[dict[str, Any]] = mapped_column()
     gpus: Mapped[int] = mapped_column()
     priority: Mapped[int] = mapped_column()
@@ -159,6 +160,8 @@ class Job(Base):
         Index("ix_jobs_val_loss", text(SORTED_BY["val_loss"]), created_at, id, status),
         Index("ix_jobs_train_samples_per_s", text(SORTED_BY["train_samples_per_s"]), created_at, id, status),
         Index("ix_jobs_starred", created_at.desc(), id.desc(), postgresql_where=text("starred")),
+        Index("ix_jobs_archived", created_at.desc(), id.desc(), postgresql_where=text("archived")),
+        Index("ix_jobs_not_archived", created_at.desc(), id.desc(), postgresql_where=text("NOT archived")),
         Index("ix_jobs_paused", created_at, id, postgresql_where=text("paused_at IS NOT NULL")),
         Index("ix_jobs_copies_behind", id, postgresql_where=text("copies_behind IS NOT NULL")),
         # Jobs that retention has not processed yet: these indices shrink as it goes on.

@@ -311,3 +311,31 @@ def test_only_those_who_may_change_a_job_write_its_notes_and_star(
             assert stranger.patch(f"/v1/jobs/{job_id}", json=change).status_code == 403
     job = client_of("eve").get(f"/v1/jobs/{job_id}").json()
     assert (job["notes"], job["starred"]) == (None, False)
+
+
+def test_an_ended_job_is_archived_and_found_where_it_is_asked_for(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id, other = submit_job(), submit_job()
+    refused = api.patch(f"/v1/jobs/{job_id}", json={"archived": True, "name": "x"})
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:job-not-ended")
+    assert (
+        refused.json()["detail"] == f"job {job_id} is queued: it can be archived when it has ended; cancel it, or wait"
+    )
+    assert api.patch(f"/v1/jobs/{job_id}", json={"archived": False}).json()["revision"] == 1, "it is as asked for"
+    end(sessions, job_id)
+    for _ in range(2):
+        job = api.patch(f"/v1/jobs/{job_id}", json={"archived": True}).json()
+        assert (job["archived"], job["revision"]) == (True, 2)
+    assert [event["after"] for event in events(api, job_id)] == [{"archived": True}]
+
+    def found(**query: Any) -> list[str]:
+        return [each["id"] for each in api.get("/v1/jobs", params=query).json()["items"]]
+
+    assert (found(archived=True), found(archived=False), found()) == ([job_id], [other], [other, job_id])
+    cursor = api.get("/v1/jobs", params={"archived": False, "limit": 1}).json()["next_cursor"]
+    assert cursor is None
+    assert api.patch(f"/v1/jobs/{job_id}", json={"archived": False}).json()["archived"] is False
+    cursor = api.get("/v1/jobs", params={"archived": False, "limit": 1}).json()["next_cursor"]
+    assert api.get("/v1/jobs", params={"cursor": cursor, "limit": 1}).status_code == 422, "of another list"
+    assert errors(api.patch(f"/v1/jobs/{job_id}", json={"archived": 1})).keys() == {"archived"}

@@ -106,6 +106,13 @@ def test_notes_and_stars_from_the_command_line(stack: Stack, client: Service, wa
     assert set_again.stdout == f"{waiting} has notes of 4 characters, starred no\n"
     assert waiting not in hora(stack.home, "ls", "--starred").stdout
     assert hora(stack.home, "star", "--off", waiting, "0000").returncode == 102
+    until(lambda: client.job(waiting)["ended_at"], what="its end")
+    assert hora(stack.home, "archive", waiting).stdout == f"{waiting} is archived\n"
+    lists = ((), ("--archived",), ("--all",))
+    assert [waiting in hora(stack.home, "ls", *options).stdout for options in lists] == [False, True, True]
+    assert hora(stack.home, "ls", "--archived", "--all").returncode == 2
+    assert hora(stack.home, "archive", "--off", waiting).stdout == f"{waiting} is not archived\n"
+    assert waiting in hora(stack.home, "ls").stdout
 
 
 def test_notes_are_written_in_an_editor(

@@ -11,7 +11,7 @@ from jobs.lifecycle.list_sorts import Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.states import Status
 from tests.integration.api.starting_rows import seconds
-from tests.integration.jobs.paging import every_id, in_one_sort, plan_of, store_all
+from tests.integration.jobs.paging import analyzed, every_id, in_one_sort, plan_of, store_all
 
 JOBS = 3000
 _JOBS = text("""
@@ -117,3 +117,13 @@ def test_the_first_and_a_late_page_are_found_by_an_index(
                 assert index in plan
                 assert "Seq Scan" not in plan
                 assert rows <= 60, plan  # twice 11 of two statuses, and each once more by its id
+
+
+def test_the_few_jobs_that_are_not_archived_are_found_by_an_index(sessions_with_jobs: Sessions, engine: Engine) -> None:
+    with sessions_with_jobs.begin() as session:
+        session.execute(text("UPDATE jobs SET archived = id > '000000000030'"))
+    analyzed(engine)
+    for archived, index in ((False, "ix_jobs_not_archived"), (True, "ix_jobs_archived")):
+        plan, rows = plan_of(sessions_with_jobs, engine, ListQuery(JobFilter(archived=archived), limit=10))
+        assert (index in plan, rows) == (True, 11), plan
+    assert len(every_id(sessions_with_jobs, JobFilter(archived=False), "-name", limit=7)) == 30

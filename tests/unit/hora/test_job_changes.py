@@ -56,6 +56,7 @@ def test_what_changed_is_said_in_words() -> None:
     noted = job | {"notes": "\x1b]0;title\x07", "starred": True}
     assert changed_text(noted, {"notes": "x", "starred": True}) == "notes of 10 characters, starred yes"
     assert changed_text(job, {"notes": None, "starred": False}) == "notes none, starred no"
+    assert changed_text(job | {"archived": True}, {"archived": True}) == "archived yes"
     assert changed_text(job | {"spec": {"time_limit_s": 7200.0}}, {"time_limit_s": 7200}) == "time_limit_s 7200"
     assert "\x1b" not in changed_text(job, {"name": "x"})
     assert changed_text(job | {"project": "0x10"}, changes_of(["project=0x10"])) == "project 0x10"

@@ -230,6 +230,8 @@ ROWS = (
         *steered(200, "job", body={"priority": 10, "labels": {"team": "a"}}),
         Case("ended_job", "alice bob", 200, body={"name": "kept"}),
         Case("ended_job", "alice bob", 409, body={"priority": 10}),
+        Case("ended_job", "alice bob", 200, body={"archived": True}),
+        Case("queued_job", "alice bob", 409, body={"archived": True}),
         Case("ended_job", "alice bob", 200, body={"project": "default"}),
     ),
     row("POST /v1/jobs/{job_id}/cancel", SUBMIT, *steered(202, "job"), Case("ended_job", "alice bob", 409)),

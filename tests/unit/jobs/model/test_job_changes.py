@@ -9,7 +9,7 @@ from jobs.model.job_changes import changes_from, parse_changes
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import Spec
 
-_CAN_CHANGE = "name, priority, time_limit_s, labels, notes, starred, project"
+_CAN_CHANGE = "name, priority, time_limit_s, labels, notes, starred, archived, project"
 FIXED = f"is fixed since the submission: submit a clone. What can change: {_CAN_CHANGE}"
 
 
