@@ -17,13 +17,14 @@ from jobs.data import code
 from jobs.data.artifacts import mark_artifacts_removed
 from jobs.db.engine import Sessions
 from jobs.insight.analysis.keeping import Keeping
-from jobs.lifecycle import retention
+from jobs.lifecycle import deletion, retention
 from jobs.lifecycle.store import settle_overlooked
 from jobs.outward.webhooks.outbox import remove_old
 from jobs.runtime.settings import Settings
 from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.thinning import Thinning
 from worker.datasets.folders import OldDatasets
+from worker.deleted_jobs import DeletedJobs
 from worker.job_folders import job_folders, remove_folders
 from worker.old_artifacts import OldArtifacts
 from worker.old_packages import OldPackages
@@ -35,6 +36,7 @@ _SHORTEST_REST_S = 0.02
 _TURN_S = 30.0  # then the next kind of work has its turn; the rest waits for the next pass
 _JOBS_AT_ONCE = 100
 _KEEP_TOKENS_DAYS = 30.0  # from their end
+_KEEP_DELETED_DAYS = 365.0  # the ids of deleted jobs: a host that comes back later keeps their files
 _KEEP_USAGE_DAYS = 90.0  # what the fair queue counts is much newer
 _TEMPORARY = re.compile(r"attempt-[0-9]+|checkpoints|copying")  # names in a job's folder; its artifacts stay
 
@@ -51,6 +53,7 @@ class Retention(PeriodicThread):
         most_bytes = int(settings.keep_requirements_gb * 1e9)
         self._packages = OldPackages(settings.packages_dir, most_bytes=most_bytes)
         self._artifacts = OldArtifacts(sessions, settings.runs_dir)
+        self._deleted = DeletedJobs(sessions, settings.runs_dir)
 
     def once(self) -> None:
         """Tidy up once. A stop ends it after the present batch."""
@@ -61,6 +64,7 @@ class Retention(PeriodicThread):
         config = self._settings
         keeping, thinning = Keeping(keep_days=config.keep_steps_days), Thinning(keep_days=config.keep_steps_days)
         keep_keys_days = config.keep_idempotency_days
+        self._in_batches(self._deleted.remove_some)
         self._in_batches(self._files.remove_some)
         self._in_batches(self._datasets.remove_some)
         self._in_batches(self._packages.remove_some)
@@ -75,6 +79,8 @@ class Retention(PeriodicThread):
         self._tidy_rows(lambda session: retention.remove_tokens(session, keep_days=_KEEP_TOKENS_DAYS))
         self._tidy_rows(lambda session: code.remove_unused(session, keep_days=config.keep_code_days))
         self._tidy_rows(OldHostSamples(config.keep_steps_days).remove_some)
+        self._tidy_rows(deletion.remove_rows)
+        self._tidy_rows(lambda session: deletion.forget(session, keep_days=_KEEP_DELETED_DAYS))
         self._tidy_rows(lambda session: retention.remove_logs(session, keep_days=config.keep_logs_days))
         # A job is thinned only when it has been analysed: the analysis needs every step.
         self._tidy_rows(lambda session: keeping.keep_one(session) or thinning.batch(session))

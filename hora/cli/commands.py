@@ -17,7 +17,7 @@ from hora.render.text import plain
 MODULES = {
     "up": "stack", "down": "stack", "keys": "stack", "doctor": "stack", "submit": "jobs", "run": "scripts",
     "export": "runs", "import": "runs", "clone": "jobs", "ls": "jobs", "queue": "queue", "show": "jobs", "set": "jobs",
-    "note": "notes", "star": "notes", "archive": "notes",
+    "note": "notes", "star": "notes", "archive": "notes", "rm": "removal",
     "cancel": "jobs", "pause": "jobs", "resume": "jobs", "audit": "people", "login": "people", "probe": "probe",
     "logs": "records", "metrics": "records", "study": "studies", "report": "studies", "article": "articles",
     "artifacts": "artifacts",

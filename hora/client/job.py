@@ -63,6 +63,10 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
         """Change the job's `name`, `priority`, `time_limit_s`, `labels`, `notes`, `starred`, `archived`, `project`."""
         return self._become(self._resource.update(self.id, **fields))
 
+    def delete(self) -> None:
+        """Delete the job, which has ended, with its results, logs and files. It cannot be undone."""
+        self._resource.delete(self.id)
+
     def cancel(self) -> Self:
         """Cancel the job. It ends within seconds."""
         return self._become(self._resource.cancel(self.id))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from hora.client.job import Job
 from hora.client.job_records import JobRecords
-from hora.client.resource import document_with, reads, reads_pages
+from hora.client.resource import document_with, reads, reads_pages, returns
 from hora.errors import JobFailed
 from hora.service import Json, Service
 from jobs.model.spec import Spec
@@ -29,6 +29,7 @@ class Jobs(JobRecords):
     list = reads_pages(Job, Service.jobs)
     groups = reads_pages(JobGroup, Service.job_groups)
     queue = reads(QueueView, Service.queue)
+    delete = returns(Service.delete)
     cancel = reads(Job, Service.cancel)
     pause = reads(Job, Service.pause)
     resume = reads(Job, Service.resume)

@@ -130,6 +130,10 @@ class JobCalls(Calls):
         """
         return self._wire.document("PATCH", api_path("jobs", job_id), json=dict(changes), repeatable=True)
 
+    def delete(self, job_id: str) -> None:
+        """Delete the job, which has ended, with its results, logs and files. It cannot be undone."""
+        self._wire.send("DELETE", api_path("jobs", job_id))
+
     def cancel(self, job_id: str) -> Json:
         """Cancel the job. It ends within seconds. Safe to repeat."""
         return self._wire.document("POST", api_path("jobs", job_id, "cancel"), repeatable=True)

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
 from jobs.lifecycle.history import last_lead_host
+from jobs.lifecycle.named_jobs import starting_from
 from jobs.lifecycle.store import JobNotFound, touch
 from jobs.model.states import TERMINAL, Status
 
@@ -82,7 +83,7 @@ def remove_artifacts(session: Session, job_id: str) -> bool:
         raise JobNotFound(job_id)
     if row.status not in TERMINAL:
         raise ArtifactsInUse(f"job {job_id} is {row.status}: cancel it first, or wait until it has ended")
-    starting_id = _starting_from(session, job_id)
+    starting_id = starting_from(session, job_id)
     if starting_id is not None:
         raise ArtifactsInUse(f"job {starting_id} starts from its weights: cancel it first, or wait until it has ended")
     if row.files_removed_at is not None:
@@ -102,11 +103,6 @@ def _started_from(session: Session) -> set[str]:
     """The jobs from whose weights a job starts that has not ended."""
     sources = session.scalars(select(_weights).where(Job.status.in_(_LIVE), _weights.startswith("job:")))
     return {text.removeprefix("job:") for text in sources}
-
-
-def _starting_from(session: Session, job_id: str) -> str | None:
-    """A job that starts from the weights of this one, and has not ended."""
-    return session.scalar(select(Job.id).where(Job.status.in_(_LIVE), _weights == f"job:{job_id}").limit(1))
 
 
 def jobs_without_artifacts(session: Session, job_ids: Collection[str]) -> set[str]:

@@ -70,6 +70,13 @@ def lock_named(session: Session, specs: Iterable[Spec]) -> dict[str, Job]:
     return {job.id: job for job in session.scalars(in_order, execution_options={"populate_existing": True})}
 
 
+def starting_from(session: Session, job_id: str) -> str | None:
+    """A job that starts from the weights of this one, and has not ended."""
+    weights = Job.spec["model"]["weights"].astext
+    live = Job.status.in_(sorted(set(Status) - TERMINAL))
+    return session.scalar(select(Job.id).where(live, weights == f"job:{job_id}").limit(1))
+
+
 def problems_of_named(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str] = {}) -> list[FieldProblem]:
     """Why the spec cannot wait for the jobs that it names, or start from the weights of one. `named` has their rows."""
     return [*_problems_of_after(spec, named, ambiguities), *_unusable_weights(spec, named, ambiguities)]

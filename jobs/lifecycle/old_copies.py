@@ -16,6 +16,7 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MarkedStore, Slot
+from jobs.lifecycle.deletion import deleted_among
 
 _EVERY = timedelta(hours=1)
 _AGAIN_AFTER = timedelta(days=1)
@@ -44,7 +45,8 @@ def take_turn(session: Session, url: str) -> bool:
 def old_copies(session: Session, job_ids: Sequence[str], *, keep_days: float) -> list[OldCopies]:
     """What is kept no more of these jobs, where some of it may still be in the store. Unknown ids are left out.
 
-    Checkpoints are kept for `keep_days` after a job's end, and artifacts until they are marked as removed.
+    Checkpoints are kept for `keep_days` after a job's end, and artifacts until they are marked as removed. Of a deleted
+    job nothing is kept.
     """
     holds_slot = exists().where(Slot.attempt_id == Attempt.id, Attempt.job_id == Job.id)
     checkpoints_until = func.least(Job.ended_at + timedelta(days=keep_days), Job.files_removed_at)
@@ -55,7 +57,8 @@ def old_copies(session: Session, job_ids: Sequence[str], *, keep_days: float) ->
     )
     among = Job.id == func.any(cast(list(job_ids), ARRAY(String)))
     query = select(Job.id, checkpoints, artifacts).where(among, some_are_there).order_by(Job.id)
-    return [OldCopies(*row) for row in session.execute(query)]
+    deleted = [OldCopies(job_id, True, True) for job_id in sorted(deleted_among(session, job_ids))]
+    return [*(OldCopies(*row) for row in session.execute(query)), *deleted]
 
 
 def _may_be_there(until: SQLColumnExpression[Any]) -> ColumnElement[bool]:

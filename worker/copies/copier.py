@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from jobs.copies.marks import require_mark
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions, is_away
+from jobs.lifecycle.store import JobNotFound
 from jobs.model.os_errors import in_words
 from jobs.runtime.settings import Settings
 from worker.copies import rows
@@ -149,7 +151,7 @@ class Copier:
         may_say = before is None or before.get("host") == self._settings.host or attempt.is_training
         if behind != before and may_say and (behind is None or time.monotonic() - work.said_at >= _SAY_S):
             work.said_at = time.monotonic()
-            with self._sessions.begin() as session:
+            with suppress(JobNotFound), self._sessions.begin() as session:
                 rows.say_behind(session, attempt, behind)
 
     def _behind(self, attempt: AttemptToCopy, work: _Work) -> dict[str, Any] | None:
@@ -183,6 +185,8 @@ def _take_result(work: _Work) -> None:
     tags = {"job": job.job_id, "attempt": job.attempt}
     if isinstance(error, Changed):
         work.retry_at = time.monotonic() + _FIRST_REST_S
+    elif isinstance(error, JobNotFound):
+        _log.info("the job was deleted while it was copied", extra=tags)
     elif isinstance(error, DBAPIError) and is_away(error):
         _log.warning("the database is away: %s", error.orig, extra=tags)
     elif isinstance(error, StoreAway | OSError):

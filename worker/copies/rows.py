@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 from jobs.copies.manifests import CheckpointManifest
 from jobs.copies.resuming import SavedCheckpoint, best_first, saved_checkpoints
 from jobs.db.tables import Attempt, Host, Job
-from jobs.lifecycle.store import add_event, get_job, touch
+from jobs.lifecycle.store import JobNotFound, add_event, get_job, touch
 from jobs.model.states import EventKind
 from jobs.scheduling.placement_rows import is_alive
 
@@ -97,7 +97,8 @@ def checkpoints_of(session: Session, job_id: str, keys: Collection[tuple[int, in
 
 
 def checkpoint_copied(session: Session, manifest: CheckpointManifest, *, duration_s: float) -> None:
-    """Store that a checkpoint is in the store."""
+    """Store that a checkpoint is in the store. Raises `JobNotFound` if a person deleted the job meanwhile."""
+    _require_job(session, manifest.job)
     data = {"step": manifest.step, "bytes": manifest.total_bytes, "duration_s": duration_s}
     add_event(session, manifest.job, EventKind.CHECKPOINT_COPIED, attempt=manifest.attempt, data=data)
 
@@ -112,10 +113,18 @@ def all_copied(session: Session, attempt: AttemptToCopy, host: str) -> None:
 
 
 def say_behind(session: Session, attempt: AttemptToCopy, behind: dict[str, Any] | None) -> None:
-    """Store what of a job waits to be copied for too long; None: nothing any more."""
+    """Store what of a job waits to be copied for too long; None: nothing any more. Raises `JobNotFound`."""
+    _require_job(session, attempt.job_id)
     if behind is not None and attempt.copies_behind is None:
         add_event(session, attempt.job_id, EventKind.COPIES_BEHIND, attempt=attempt.number, data=behind)
     touch(session, attempt.job_id, copies_behind=behind)
+
+
+def _require_job(session: Session, job_id: str) -> None:
+    """Make sure that nobody deletes the job before the commit."""
+    there = select(Job.id).where(Job.id == job_id).with_for_update(read=True, key_share=True)
+    if session.scalar(there) is None:
+        raise JobNotFound(job_id)
 
 
 def say_store(session: Session, host: str, problem: str | None) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from sqlalchemy import func, select
 
 from jobs.db.engine import Sessions
+from jobs.lifecycle.store import JobNotFound
 from jobs.model.states import Status
 from jobs.outward.mirroring import store
 from jobs.outward.mirroring.description import JOB_TAG, identity, outcome, params
@@ -97,8 +98,11 @@ class Mirror(PeriodicThread):
                     session.execute(select(func.pg_advisory_unlock(_MIRROR_LOCK)))
 
     def _copy_job(self, job_id: str) -> None:
-        with self._sessions() as session:
-            work = store.work_on(session, job_id, sample_period_s=self._settings.sample_period_s)
+        try:
+            with self._sessions() as session:
+                work = store.work_on(session, job_id, sample_period_s=self._settings.sample_period_s)
+        except JobNotFound:  # a person deleted it since the pass began
+            return
         if work.is_needless:
             return
         try:

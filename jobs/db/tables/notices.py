@@ -53,6 +53,7 @@ class WebhookDelivery(Base):
         Index("ix_webhook_deliveries_due", next_at, postgresql_where=text("next_at IS NOT NULL")),
         Index("ix_webhook_deliveries_webhook", webhook_id, id),
         Index("ix_webhook_deliveries_created", created_at),
+        Index("ix_webhook_deliveries_subject", subject_id),
         Index("ix_webhook_deliveries_failed", id, postgresql_where=text("next_at IS NULL AND delivered_at IS NULL")),
     )
 

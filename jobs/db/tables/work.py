@@ -187,6 +187,24 @@ class Job(Base):
     )
 
 
+class DeletedJob(Base):
+    """A job that a person deleted. Its row is gone; its series and files are removed bit by bit.
+
+    Written only by `jobs.lifecycle.deletion`.
+    """
+
+    __tablename__ = "deleted_jobs"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    deleted_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    rows_due_at: Mapped[datetime | None] = mapped_column(server_default=func.now())  # null: its series are removed
+
+    __table_args__ = (
+        Index("ix_deleted_jobs_due", rows_due_at, postgresql_where=text("rows_due_at IS NOT NULL")),
+        Index("ix_deleted_jobs_deleted_at", deleted_at),
+    )
+
+
 class JobWait(Base):
     """A job that waits for another one, which has not ended: `jobs.lifecycle.waits`."""
 

@@ -120,6 +120,9 @@ def _stall(pause: Pause, samples: Sequence[SlotSamples]) -> Stall:
 
 
 def _store(session: Session, analysis: Analysis) -> None:
+    there = select(Job.id).where(Job.id == analysis.job_id).with_for_update(read=True, key_share=True)
+    if session.scalar(there) is None:  # a person deleted it meanwhile
+        return
     data: dict[str, Any] = {"version": VERSION, "data": analysis.model_dump(mode="json")}
     row = insert(JobAnalysis).values(job_id=analysis.job_id, **data)
     newer = {**data, "made_at": func.now()}

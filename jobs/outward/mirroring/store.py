@@ -145,7 +145,9 @@ def save(session: Session, work: Work, after: Position, *, run_id: str | None, d
 
 def refused(session: Session, job_id: str, error: str) -> bool:
     """Store that the server refused a job's data. Returns whether the job is now given up."""
-    mirror = session.get_one(Mirror, job_id, with_for_update=True)
+    mirror = session.get(Mirror, job_id, with_for_update=True)
+    if mirror is None:  # the job was deleted
+        return True
     refusals = Position.model_validate(mirror.state).refusals + 1
     mirror.state, mirror.error = {**mirror.state, "refusals": refusals}, error
     mirror.touched_at = session.scalars(select(func.now())).one()

@@ -44,6 +44,7 @@ CHANGES = [
     Change("resume_job", "POST /v1/jobs/{submit_job}/resume", "job.resumed", "{submit_job}"),
     Change("cancel_job", "POST /v1/jobs/{submit_job}/cancel", "job.cancelled", "{submit_job}"),
     Change("remove_artifacts", "DELETE /v1/jobs/{submit_job}/artifacts", "job.artifacts_removed", "{submit_job}"),
+    Change("delete_job", "DELETE /v1/jobs/{submit_job}", "job.deleted", "{submit_job}"),
     Change(
         "submit_study", "POST /v1/studies", "study.submitted", "{submit_study}",
         {"name": "grid", "base": SPEC, "grid": {"batch_size": [32, 64]}},

@@ -41,6 +41,7 @@ NEEDS = {  # arguments of commands for which one word for each argument is not e
     "article change": ("1", "-"),
     "article export": ("1", "-o", FILE),
     "set": ("1", "name=x", "label.team=y"),
+    "rm": ("1", "--yes"),
     "project set": ("1", "--max-slots", "1"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from hora import Client
 from hora.cli.app import main
-from hora.errors import Conflict, ProblemError
+from hora.errors import Conflict, NotFound, ProblemError
 from hora.service import Service
 from hora.stack.control import Stack
 from tests.commands import hora
@@ -113,6 +113,27 @@ def test_notes_and_stars_from_the_command_line(stack: Stack, client: Service, wa
     assert hora(stack.home, "ls", "--archived", "--all").returncode == 2
     assert hora(stack.home, "archive", "--off", waiting).stdout == f"{waiting} is not archived\n"
     assert waiting in hora(stack.home, "ls").stdout
+
+
+def test_jobs_are_deleted_by_those_who_mean_it(stack: Stack, client: Service, waiting: str) -> None:
+    refused = hora(stack.home, "rm", waiting, "--yes")
+    assert "is queued: it can be deleted when it has ended" in refused.stderr
+    other, third = (client.clone(waiting)["id"] for _ in range(2))
+    for job_id in (waiting, other, third):
+        client.cancel(job_id)
+        until(lambda job_id=job_id: client.job(job_id)["ended_at"], what="its end")
+    unasked = hora(stack.home, "rm", waiting, other)
+    assert (unasked.returncode, "add --yes" in unasked.stderr, other in unasked.stderr) == (2, True, True)
+    assert hora(stack.home, "rm", waiting, "nosuchjob000", "--yes").returncode == 102
+    assert client.job(waiting)["id"] == waiting, "nothing is deleted if one of them is not there"
+    assert hora(stack.home, "rm", waiting, waiting, "-y").stdout == f"{waiting} is deleted\n"
+    assert json.loads(hora(stack.home, "rm", other, "--yes", "--json").stdout) == {"deleted": other}
+    assert hora(stack.home, "show", waiting).returncode == 102
+    with Client(stack.url, token=stack.token) as typed:
+        job = typed.jobs.get(third)
+        job.delete()
+        with pytest.raises(NotFound):
+            job.refresh()
 
 
 def test_notes_are_written_in_an_editor(

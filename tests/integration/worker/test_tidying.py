@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select, update
 from jobs.data import artifacts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, AuditEntry, Host, Job, LogLine, Token
-from jobs.lifecycle import retention, store
+from jobs.lifecycle import deletion, retention, store
 from jobs.model.scopes import Scope
 from jobs.model.states import Status
 from jobs.people.tokens import store_token
@@ -22,6 +22,7 @@ from tests.integration.api.starting_rows import seconds
 from tests.integration.jobs import job_rows
 from tests.waiting import until
 from worker.attempt.paths import paths_of
+from worker.deleted_jobs import DeletedJobs
 from worker.old_artifacts import OldArtifacts
 from worker.retention import OldFiles, Retention, remove_temporary
 
@@ -143,6 +144,26 @@ def test_folders_without_a_known_job_are_left_alone(sessions: Sessions, runs: Pa
     remove()
     assert len(before) == 27
     assert all(Path(path).exists() for path in before)
+
+
+def test_all_files_of_a_deleted_job_go_whenever_its_host_looks(sessions: Sessions, runs: Path) -> None:
+    deleted, kept = (a_job(sessions, runs, days_ago=1) for _ in range(2))
+    paths_of(runs, "0123456789ab", 1).create()
+    (runs / kept / "own").symlink_to(runs / deleted)
+    before = remaining_files(runs, kept)
+    files = DeletedJobs(sessions, runs)
+    for _ in range(2):
+        assert not files.remove_some()
+        assert len(remaining_files(runs, deleted)) == 11
+    with sessions.begin() as session:
+        deletion.delete_job(session, store.locked_job(session, deleted))
+    assert not files.remove_some()
+    assert not (runs / deleted).exists()
+    (runs / deleted / "copying/attempt-1-step-5").mkdir(parents=True)  # a copier held a checkpoint meanwhile
+    assert not files.remove_some()
+    assert not (runs / deleted).exists()
+    assert remaining_files(runs, kept) == before
+    assert (runs / "0123456789ab").exists(), "of another stack"
 
 
 def test_links_are_not_followed(

@@ -16,7 +16,7 @@ TURNS = {
 _QUICK = """
     add_note add_project_member cancel_job change_article change_job change_project change_user change_view
     change_webhook create_article create_login_link create_project create_token create_view create_webhook
-    delete_article delete_view delete_webhook download_artifact download_checkpoint download_code drain_host
+    delete_article delete_job delete_view delete_webhook download_artifact download_checkpoint download_code drain_host
     follow_jobs forget_host get_article get_dataset get_dataset_sample get_dataset_version get_host get_job get_me
     get_token get_upload get_view get_webhook list_article_versions list_articles list_artifacts list_attempts
     list_audit_entries list_checkpoints list_dataset_samples list_datasets list_deliveries list_models list_projects

@@ -6,15 +6,19 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
+from sqlalchemy.orm import Session
 
 from jobs.copies.manifests import Manifests
 from jobs.copies.marks import require_mark
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, JobEvent
+from jobs.lifecycle import deletion
+from jobs.lifecycle.store import locked_job
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
@@ -23,6 +27,7 @@ from tests.waiting import until
 from worker.copies import artifact_copies
 from worker.copies import copier as copier_module
 from worker.copies import rest as rest_module
+from worker.copies import rows as copies_rows
 from worker.copies.attempt_copies import AttemptCopies
 from worker.copies.copier import Copier
 from worker.copies.copying import JobHere
@@ -380,3 +385,28 @@ def test_a_checkpoint_folder_that_is_a_link_is_no_checkpoint(
         copier.once()
     copier.close()
     assert run.copied() == set()
+
+
+def test_a_job_may_be_deleted_while_it_is_copied(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The checkpoint is whole in the store, and is to be noted in a history that is not there any more."""
+    deleted = threading.Event()
+    note = copies_rows.checkpoint_copied
+
+    def delete_first(session: Session, *arguments: Any, **values: Any) -> None:
+        with run.sessions.begin() as deleting:
+            deletion.delete_job(deleting, locked_job(deleting, run.job_id))
+        deleted.set()
+        note(session, *arguments, **values)
+
+    caplog.set_level("INFO")
+    monkeypatch.setattr(copies_rows, "checkpoint_copied", delete_first)
+    run.save(10)
+    run.end(EndReason.COMPLETED)
+    copy_until(copier, deleted.is_set, "the deletion")
+    copy_until(copier, lambda: "the job was deleted while it was copied" in caplog.text, "the end of the copy")
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    other = job_rows.a_job(run.sessions)  # the copier goes on
+    copier.once()
+    assert job_rows.the_job(run.sessions, other).id == other

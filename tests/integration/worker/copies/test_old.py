@@ -16,6 +16,8 @@ from jobs.copies.store import Store, StoreAway
 from jobs.data import artifacts
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, MarkedStore
+from jobs.lifecycle import deletion
+from jobs.lifecycle.store import locked_job
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
@@ -96,6 +98,19 @@ def test_files_that_a_person_removes_go_although_their_host_is_gone_for_good(
         artifacts.remove_artifacts(session, removed)
     remove()
     assert store.folders("jobs") == [kept]
+    assert left(store, kept) == sorted(CHECKPOINTS + ARTIFACTS)
+
+
+def test_copies_of_a_deleted_job_go_as_often_as_somebody_writes_them(
+    sessions: Sessions, store: Store, remove: Callable[[], None]
+) -> None:
+    deleted, kept = (a_job(sessions, store, days_ago=1) for _ in range(2))
+    with sessions.begin() as session:
+        deletion.delete_job(session, locked_job(session, deleted))
+    for _ in range(2):
+        remove()
+        assert store.folders("jobs") == [kept]
+        write(store, deleted)  # by a host that was cut off
     assert left(store, kept) == sorted(CHECKPOINTS + ARTIFACTS)
 
 

@@ -1,0 +1,123 @@
+"""Deletes jobs that have ended, with all that is stored of them. Called by the api, by retention and by the copier.
+
+The row of a job goes in the transaction of the request, and with it its history, its attempts and all other rows that
+refer to it. So from then on nobody finds the job. What does not refer to a row is removed later, because the job is in
+`deleted_jobs`: series and lines by `remove_rows`, files by each host, copies by whoever tidies the store. Each of these
+steps may be repeated. A second look a day later removes what somebody still wrote.
+
+    JobNotEnded     the job has not ended
+    JobInUse        something needs the job; the text says what
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import String, case, cast, delete, func, insert, literal_column, select, update
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.orm import Session
+
+from jobs.db.tables import (
+    Allocation,
+    Attempt,
+    DeletedJob,
+    Job,
+    JobWait,
+    LogLine,
+    MetricBlock,
+    MetricPoint,
+    Rollup,
+    Sample,
+    Slot,
+    WebhookDelivery,
+)
+from jobs.lifecycle.deliveries import JOB_ENDED, JOB_IDLE
+from jobs.lifecycle.named_jobs import starting_from
+from jobs.lifecycle.store import JobInUse, JobNotEnded
+from jobs.model.states import TERMINAL
+
+_SERIES: Sequence[tuple[Any, int]] = (  # and how many rows a batch removes: those of blocks are large
+    (LogLine, 5000), (MetricPoint, 5000), (MetricBlock, 500), (Sample, 5000), (Rollup, 5000),
+)  # fmt: skip
+_BATCH_JOBS = 100
+_AGAIN_AFTER = timedelta(days=1)
+_UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
+
+
+def delete_job(session: Session, job: Job) -> None:
+    """Delete a job whose row is locked. Raises `JobNotEnded`, `JobInUse`.
+
+    A submission that names the job locks its row too (`jobs.lifecycle.named_jobs`). So either it does not find the job
+    any more, or this function sees the new job.
+    """
+    if job.status not in TERMINAL:
+        raise JobNotEnded(job.id, job.status, "it can be deleted")
+    if (need := _need_of(session, job)) is not None:
+        raise JobInUse(f"job {job.id} cannot be deleted: {need}")
+    session.execute(insert(DeletedJob).values(id=job.id))
+    of_job = (WebhookDelivery.subject_id == job.id, WebhookDelivery.event.in_([JOB_ENDED, JOB_IDLE]))
+    session.execute(delete(WebhookDelivery).where(*of_job), execution_options=_UNSYNCHRONIZED)
+    session.execute(delete(Job).where(Job.id == job.id), execution_options=_UNSYNCHRONIZED)
+
+
+def _need_of(session: Session, job: Job) -> str | None:
+    """What needs the job: a clause without its full stop. None: nothing does."""
+    if job.study_id is not None:
+        return f"it belongs to study {job.study_id}, whose results need it"
+    waiting_id = session.scalar(select(JobWait.job_id).where(JobWait.on_job_id == job.id).limit(1))
+    if waiting_id is not None:
+        return f"job {waiting_id} waits for it; cancel that job first, or wait until it has ended"
+    starting_id = starting_from(session, job.id)
+    if starting_id is not None:
+        return f"job {starting_id} starts from its weights; cancel that job first, or wait until it has ended"
+    of_job = Attempt.job_id == job.id
+    host = session.scalar(select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(of_job).limit(1))
+    if host is None:
+        host = session.scalar(select(Attempt.host).where(of_job, Attempt.ended_at.is_(None)).limit(1))
+    if host is not None:
+        return f"host {host} has not released its slots; try again when it has"
+    pool = session.scalar(select(Allocation.pool).where(Allocation.job_id == job.id, Allocation.over_at.is_(None)))
+    return None if pool is None else f"the pool {pool} has not given back its nodes; try again when it has"
+
+
+def remove_rows(session: Session) -> bool:
+    """Remove a batch of the series and lines of deleted jobs. Returns False if none is due."""
+    due = select(DeletedJob.id).where(DeletedJob.rows_due_at <= func.now()).order_by(DeletedJob.rows_due_at)
+    job_ids = list(session.scalars(due.limit(_BATCH_JOBS)))
+    if not job_ids:
+        return False
+    for table, most in _SERIES:
+        if _remove_from(session, table, job_ids, most=most) == most:
+            return True
+    again_at = DeletedJob.deleted_at + _AGAIN_AFTER
+    later = case((func.now() < again_at, again_at))  # null: it was looked at a second time
+    done = update(DeletedJob).where(DeletedJob.id.in_(job_ids)).values(rows_due_at=later)
+    session.execute(done, execution_options=_UNSYNCHRONIZED)
+    return True
+
+
+def _remove_from(session: Session, table: Any, job_ids: Sequence[str], *, most: int) -> int:
+    """Remove up to `most` rows of these jobs. Returns how many there were."""
+    place: Any = literal_column("ctid")  # of a row: the tables have keys of different kinds
+    some = select(place).select_from(table).where(table.job_id == _any_of(job_ids)).limit(most)
+    removed: Any = session.execute(
+        delete(table).where(place == func.any(func.array(some.scalar_subquery()))), execution_options=_UNSYNCHRONIZED
+    )
+    return int(removed.rowcount)
+
+
+def deleted_among(session: Session, job_ids: Collection[str]) -> set[str]:
+    """Those of the jobs that were deleted. Their files may still exist."""
+    return set(session.scalars(select(DeletedJob.id).where(DeletedJob.id == _any_of(job_ids))))
+
+
+def forget(session: Session, *, keep_days: float) -> bool:
+    """Forget jobs that were deleted more than `keep_days` ago. Returns False if there are none."""
+    old = (DeletedJob.deleted_at < func.now() - timedelta(days=keep_days), DeletedJob.rows_due_at.is_(None))
+    some = select(DeletedJob.id).where(*old).order_by(DeletedJob.deleted_at).limit(_BATCH_JOBS)
+    forgotten = session.scalars(delete(DeletedJob).where(DeletedJob.id.in_(some)).returning(DeletedJob.id)).all()
+    return len(forgotten) == _BATCH_JOBS
+
+
+def _any_of(job_ids: Collection[str]) -> Any:
+    return func.any(cast(list(job_ids), ARRAY(String)))

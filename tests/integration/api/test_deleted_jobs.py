@@ -1,0 +1,102 @@
+"""Deleting jobs over HTTP: a deleted job is nowhere, an article keeps its jobs, and the audit log says who did it."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from sqlalchemy import func, text, update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job
+from jobs.lifecycle.store import add_event
+from jobs.model.states import EndReason, EventKind, Status
+from tests.integration.api.starting_rows import an_attempt, metric_points
+from tests.integration.api.walk import closed_routes
+
+Submit = Callable[..., str]
+
+
+def end(sessions: Sessions, job_id: str) -> None:
+    with sessions.begin() as session:
+        values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
+        session.execute(update(Job).where(Job.id == job_id).values(values))
+
+
+def of_jobs(app: FastAPI) -> list[tuple[str, str]]:
+    """The methods and paths of all routes of one job."""
+    return [(route.method, route.path) for route in closed_routes(app) if re.match("/v1/jobs/0(/|$)", route.path)]
+
+
+def test_a_deleted_job_is_nowhere(api: TestClient, app: FastAPI, submit_job: Submit, sessions: Sessions) -> None:
+    kept, job_id = submit_job(), submit_job(name="penguins")
+    an_attempt(sessions, job_id)
+    metric_points(sessions, job_id, [(step, 0.5) for step in range(50)])
+    end(sessions, job_id)
+    address = f"/v1/jobs/{job_id}"
+    known = {path: api.get(path).headers["ETag"] for path in (address, f"{address}/logs", "/v1/jobs")}
+    assert api.delete(address).status_code == 204
+    for path, tag in known.items():
+        assert api.get(path, headers={"If-None-Match": tag}).status_code == (200 if path == "/v1/jobs" else 404), path
+    for method, path in of_jobs(app):
+        body: dict[str, Any] = {"json": {}} if method in ("POST", "PATCH") else {}
+        answer = api.request(method, path.replace("/v1/jobs/0", address, 1), **body)
+        assert (answer.status_code, method == "HEAD" or answer.json()["type"]) == (
+            404, method == "HEAD" or "urn:hora:problem:job-not-found",
+        ), (method, path)  # fmt: skip
+    assert api.get(f"/v1/jobs/{job_id[:6]}").status_code == 404
+    assert [job["id"] for job in api.get("/v1/jobs").json()["items"]] == [kept]
+    assert api.get("/v1/jobs", params={"search": "penguins"}).json()["items"] == []
+    assert job_id not in api.get("/v1/metrics", params={"job": [kept, job_id], "name": "loss"}).text
+    (entry,) = api.get("/v1/audit", params={"action": "job.deleted"}).json()["items"]
+    what = {"name": "penguins", "owner": "admin", "project": "default", "status": "failed"}
+    assert (entry["subject"], entry["actor"], entry["data"]) == (job_id, "admin", what)
+
+
+def test_a_job_in_an_article_stays_until_it_is_not_shown(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job()
+    end(sessions, job_id)
+    only_named = {
+        "project": "default",
+        "title": "Named",
+        "text": f"See {job_id}.\n\n```hora\ntable: name\njobs: 00\n```",
+    }
+    assert api.post("/v1/articles", json=only_named).status_code == 201
+    chart = f"```hora\nchart: loss\njobs: 0123456789ab, {job_id}\n```"
+    article = api.post("/v1/articles", json={"project": "default", "title": "Curves", "text": chart}).json()
+    refused = api.delete(f"/v1/jobs/{job_id}")
+    why = f"job {job_id} cannot be deleted: article {article['id']} shows it; remove it there first"
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:job-in-use")
+    assert refused.json()["detail"] == why
+    changed = {"version": 1, "text": "Nothing."}
+    assert api.patch(f"/v1/articles/{article['id']}", json=changed).status_code == 200, "older versions do not count"
+    assert api.delete(f"/v1/jobs/{job_id}").status_code == 204
+
+
+def test_those_who_steer_a_job_delete_it_when_it_has_ended(
+    api: TestClient, client_of: Callable[..., TestClient], sessions: Sessions, submit_job: Submit
+) -> None:
+    ada = client_of("ada")
+    job_id = ada.post(f"/v1/jobs/{submit_job()}/clone").json()["id"]
+    refused = ada.delete(f"/v1/jobs/{job_id}")
+    why = f"job {job_id} is queued: it can be deleted when it has ended; cancel it, or wait"
+    assert (refused.status_code, refused.json()["detail"]) == (409, why)
+    end(sessions, job_id)
+    for stranger in (client_of("eve"), client_of("ada", "read")):
+        assert stranger.delete(f"/v1/jobs/{job_id}").status_code == 403
+    assert [ada.delete(f"/v1/jobs/{job_id}").status_code for _ in range(2)] == [204, 404]
+
+
+def test_a_job_with_a_long_history_is_deleted_in_time(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    """An imported run may have 100,000 events."""
+    job_id = submit_job()
+    end(sessions, job_id)
+    with sessions.begin() as session:
+        add_event(session, job_id, EventKind.CHECKPOINT_SAVED, attempt=1, data={"step": 1, "epoch": 1})
+        for _ in range(17):  # doubles
+            columns = "job_id, kind, attempt, data"
+            session.execute(text(f"INSERT INTO job_events ({columns}) SELECT {columns} FROM job_events"))  # noqa: S608
+    assert api.delete(f"/v1/jobs/{job_id}").status_code == 204
