@@ -47,6 +47,7 @@ from api.routes import (
     health,
     hosts,
     imports,
+    job_counts,
     job_deletion,
     job_groups,
     jobs,
@@ -157,9 +158,9 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
 
 def _add_routes(app: FastAPI) -> None:
     for part in (
-        job_groups, lookups, jobs, job_deletion, analysis, advice, series, live, hosts, catalog, health, studies,
-        articles, people, login, projects, queue, artifacts, checkpoints, views, webhooks, datasets, uploads, code,
-        imports,
+        job_counts, job_groups, lookups, jobs, job_deletion, analysis, advice, series, live, hosts, catalog, health,
+        studies, articles, people, login, projects, queue, artifacts, checkpoints, views, webhooks, datasets, uploads,
+        code, imports,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)

@@ -12,7 +12,7 @@ from hora.service import Json, Service
 from jobs.model.spec import Spec
 from jobs.model.states import Status
 from jobs.views.job_groups import JobGroup
-from jobs.views.jobs import Preview
+from jobs.views.jobs import JobCount, Preview
 from jobs.views.queue import QueueView
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Jobs(JobRecords):
     get = reads(Job, Service.job)
     list = reads_pages(Job, Service.jobs)
     groups = reads_pages(JobGroup, Service.job_groups)
+    count = reads(JobCount, Service.job_count)
     queue = reads(QueueView, Service.queue)
     delete = returns(Service.delete)
     cancel = reads(Job, Service.cancel)

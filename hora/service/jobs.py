@@ -105,6 +105,31 @@ class JobCalls(Calls):
         }  # fmt: skip
         yield from self._wire.pages(api_path("jobs", "groups"), filters)
 
+    def job_count(
+        self,
+        *,
+        status: str | None = None,
+        label: str | Sequence[str] | None = None,
+        name: str | None = None,
+        owner: str | None = None,
+        project: str | None = None,
+        paused: bool | None = None,
+        study: str | None = None,
+        starred: bool | None = None,
+        archived: bool | None = None,
+        since: datetime | str | None = None,
+        until: datetime | str | None = None,
+        search: str | None = None,
+        where: str | Sequence[str] | None = None,
+    ) -> Json:
+        """How many jobs match: `jobs`, up to 100,000, and whether there are `more`. The filters are those of `jobs`."""
+        filters = {
+            "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
+            "study": study, "starred": starred, "archived": archived, "since": _time(since), "until": _time(until),
+            "search": search, "where": where,
+        }  # fmt: skip
+        return self._wire.document("GET", api_path("jobs", "count"), params=filters)
+
     def queue(
         self, *, project: str | None = None, owner: str | None = None, limit: int = 100, cursor: str | None = None
     ) -> Json:

@@ -33,6 +33,7 @@ from sqlalchemy import (
     any_,
     bindparam,
     cast,
+    func,
     literal,
     null,
     or_,
@@ -58,6 +59,7 @@ Columns = TypeVarTuple("Columns")
 Position = tuple[Stored, ...]
 
 NO_STUDY = "none"  # no id is so: none has the letter o
+MOST_COUNTED = 100_000
 _FEW = 2000  # matches of a search; with more, reading in any order soon finds enough for a page
 
 
@@ -186,6 +188,14 @@ def list_jobs(session: Session, page_query: ListQuery) -> Page[Job]:
         position=lambda row: _position(page_query.key, *row),
     )  # fmt: skip
     return Page([row[0] for row in page.items], page.next_cursor)
+
+
+def count_jobs(session: Session, jobs: JobFilter) -> int:
+    """How many jobs match; one more than `MOST_COUNTED` if there are more. Raises `TooMuchToSearch`, `WrongPattern`."""
+    statuses = [Job.status.in_(sorted(jobs.statuses))] if jobs.statuses else []
+    some = select(Job.id).where(*statuses, *jobs.conditions()).limit(MOST_COUNTED + 1).subquery()
+    with jobs.limited(session):
+        return session.scalar(select(func.count()).select_from(some)) or 0
 
 
 class WrongPattern(ValueError):

@@ -180,6 +180,13 @@ class JobView(View):
     revision: int = Field(description="A number that grows with every change of the job")
 
 
+class JobCount(View):
+    """How many jobs a list has."""
+
+    jobs: int = Field(description="How many; 100,000 if there are more")
+    more: bool = Field(description="Whether there are more")
+
+
 class NewImport(BaseModel):
     """A run that was uploaded: what `hora import` sends."""
 

@@ -270,3 +270,11 @@ def test_a_list_does_not_read_the_class_names(
     api.get("/v1/jobs")
     assert statements
     assert not any("classes" in query for query in statements)
+
+
+def test_the_jobs_of_a_list_are_counted(api: TestClient, submit_job: Callable[..., str]) -> None:
+    for team in ("vision", "vision", "text"):
+        submit_job(labels={"team": team})
+    for query, jobs in (("", 3), ("?label=team:vision", 2), ("?status=failed,running", 0), ("?where=gpus%3E9", 0)):
+        assert api.get(f"/v1/jobs/count{query}").json() == {"jobs": jobs, "more": False}, query
+    assert api.get("/v1/jobs/count", params={"status": "faild"}).status_code == 422

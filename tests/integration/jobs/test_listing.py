@@ -7,8 +7,9 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobs.db.engine import Sessions
+from jobs.lifecycle import listing
 from jobs.lifecycle.list_sorts import Order
-from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
+from jobs.lifecycle.listing import JobFilter, ListQuery, count_jobs, list_jobs
 from jobs.model.states import Status
 from tests.integration.api.starting_rows import seconds
 from tests.integration.jobs.paging import analyzed, every_id, in_one_sort, plan_of, store_all
@@ -127,3 +128,18 @@ def test_the_few_jobs_that_are_not_archived_are_found_by_an_index(sessions_with_
         plan, rows = plan_of(sessions_with_jobs, engine, ListQuery(JobFilter(archived=archived), limit=10))
         assert (index in plan, rows) == (True, 11), plan
     assert len(every_id(sessions_with_jobs, JobFilter(archived=False), "-name", limit=7)) == 30
+
+
+def test_jobs_are_counted_up_to_a_bound(sessions_with_jobs: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(**filters: Any) -> int:
+        with sessions_with_jobs() as session:
+            return count_jobs(session, JobFilter(**filters))
+
+    some = frozenset({Status.FAILED, Status.QUEUED})
+    assert (count(), count(statuses=some), count(owner="user-1")) == (JOBS, JOBS / 2, JOBS / 20)
+    assert count(statuses=some, search="name-7", paused=False) == len(
+        every_id(sessions_with_jobs, JobFilter(statuses=some, search="name-7", paused=False), "created_at", limit=500)
+    )
+    assert count(project="none") == 0
+    monkeypatch.setattr(listing, "MOST_COUNTED", 100)
+    assert (count(), count(owner="user-1", name="name-1")) == (101, 30)

@@ -181,6 +181,7 @@ ROWS = (
     row("POST /logout", READ, Case(ok=204, writes=False)),
     # Jobs
     row("GET /v1/jobs", READ),
+    row("GET /v1/jobs/count", READ),
     row("GET /v1/jobs/groups", READ, Case(query="?by=owner")),
     *(row(f"GET /v1/jobs/{{job_id}}{part}", READ, *of_each_job()) for part in READ_OF_JOB),
     row("GET /v1/jobs/{job_id}/events", READ, *of_each_job(), *of_each_job(headers=STREAM)),
