@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.routing import iter_route_contexts
 from psycopg import errors as postgres
+from pydantic import BaseModel
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
@@ -43,7 +44,7 @@ from jobs.lifecycle.listing import WrongPattern
 from jobs.lifecycle.store import JobEnded, JobInUse, JobNotEnded, JobNotFound
 from jobs.lifecycle.submission import IdempotencyConflict
 from jobs.model.plan import UnworkablePlan
-from jobs.model.problems import FieldProblem, InvalidSpec, in_words
+from jobs.model.problems import FieldProblem, InvalidSpec, in_words, models_in, unknown_field
 from jobs.outward.webhooks.store import DeliveryNotFound, TooManyWebhooks, WebhookDisabled, WebhookNotFound
 from jobs.people.project_admission import ProjectArchived, QueueFull, StorageFull
 from jobs.people.projects import DefaultProject, ProjectExists, ProjectNotFound
@@ -69,7 +70,10 @@ def problem_of(error: Exception) -> Problem:
 
 async def answer(request: Request, error: Exception) -> Response:
     """The response for an error. It is logged if Hora or its database is at fault."""
-    problem = problem_of(error)
+    if isinstance(error, RequestValidationError):
+        problem = _of_parameters(error, _body_model(request))
+    else:
+        problem = problem_of(error)
     if type(error) in LOOKED_UP:
         problem = await run_in_threadpool(_with_proposal, problem, error, request)
     if problem.status == 503 and isinstance(error, SQLAlchemyError):
@@ -124,7 +128,8 @@ def _body(problem: Problem, request: Request) -> bytes:
     return json.dumps(document).encode()
 
 
-def _of_parameters(error: RequestValidationError) -> Problem:
+def _of_parameters(error: RequestValidationError, body: type[BaseModel] | None = None) -> Problem:
+    """422 at each wrong parameter and each wrong field of the `body`; 404 for a malformed id."""
     details = error.errors()
     for detail in details:
         if detail["loc"] in _NOT_FOUND_BY_PARAMETER:  # a malformed id belongs to no job
@@ -133,12 +138,23 @@ def _of_parameters(error: RequestValidationError) -> Problem:
         [
             FieldProblem(
                 field=".".join(map(str, detail["loc"][1:])),
-                message=in_words(detail),
+                message=_message(detail, body),
                 received=None if detail["type"] == "missing" else str(detail["input"])[:80],
             )
             for detail in details
         ]
     )
+
+
+def _message(detail: Any, body: type[BaseModel] | None) -> str:
+    is_unknown = detail["type"] == "extra_forbidden"
+    return unknown_field(detail["loc"][1:], body) if is_unknown else in_words(detail)
+
+
+def _body_model(request: Request) -> type[BaseModel] | None:
+    """What the route of the request reads its body as; None if it reads none, or reads it itself."""
+    field = getattr(request.scope.get("route"), "body_field", None)
+    return None if field is None else next(models_in(field.field_info.annotation), None)
 
 
 def _of_status(error: HTTPException) -> Problem:

@@ -20,7 +20,8 @@ from jobs.suggestions import MOST_PROPOSALS, meant
 from jobs.wording import ANY_KIND, NAMES, shortened
 
 __all__ = [
-    "BRANCH", "NAMES", "FieldProblem", "InvalidSpec", "field_problems", "fields_at", "in_words", "wrong_inner_field",
+    "BRANCH", "NAMES", "FieldProblem", "InvalidSpec", "field_problems", "fields_at", "in_words", "models_in",
+    "unknown_field", "wrong_inner_field",
 ]  # fmt: skip
 
 BRANCH = "branch:"  # and the name of a class: the tag of a branch of a union, which pydantic puts into a path too
@@ -62,14 +63,14 @@ def field_problems(error: ValidationError, model: type[BaseModel]) -> list[Field
 
 def _message(detail: ErrorDetails, model: type[BaseModel], *, is_compared: bool) -> str:
     """What is wrong. It proposes what was probably meant only if it `is_compared`: that takes long."""
-    if not is_compared:
-        return detail["msg"]
-    return _unknown_field(detail["loc"], model) if detail["type"] == "extra_forbidden" else in_words(detail)
+    if detail["type"] == "extra_forbidden":
+        return unknown_field(detail["loc"], model if is_compared else None)
+    return in_words(detail, with_proposal=is_compared)
 
 
-def in_words(detail: ErrorDetails) -> str:
+def in_words(detail: ErrorDetails, *, with_proposal: bool = True) -> str:
     """What is allowed in place of a wrong value, as a person says it."""
-    return wording.in_words(detail, _WORDS_BY_PATTERN)
+    return wording.in_words(detail, _WORDS_BY_PATTERN, with_proposal=with_proposal)
 
 
 def wrong_inner_field(name: str, received: object, message: str) -> PydanticCustomError:
@@ -94,10 +95,11 @@ def _received(detail: ErrorDetails) -> str | None:
     return shortened(detail["ctx"]["received"] if detail["type"] == _INNER_FIELD else detail["input"])
 
 
-def _unknown_field(path: Sequence[str | int], model: type[BaseModel]) -> str:
-    """The message for a field that the model does not have. It suggests the name that was probably meant."""
+def unknown_field(path: Sequence[str | int], model: type[BaseModel] | None) -> str:
+    """The message for a field that there is not. It suggests the one of the model that was probably meant."""
     *parents, name = map(str, path)
-    return f"no such field `{shortened(name)}`" + meant(name, fields_at(parents, model), "`")
+    fields = {} if model is None else fields_at(parents, model)
+    return f"no such field `{shortened(name)}`" + meant(name, fields, "`")
 
 
 def fields_at(path: Sequence[str], model: type[BaseModel]) -> Mapping[str, FieldInfo]:
@@ -108,13 +110,13 @@ def fields_at(path: Sequence[str], model: type[BaseModel]) -> Mapping[str, Field
             models = [each for each in models if name == f"{BRANCH}{each.__name__}"]
         elif not name.isdecimal():  # a place in a list
             field = models[0].model_fields.get(name) if len(models) == 1 else None
-            models = list(_models_in(field.annotation)) if field is not None else []
+            models = list(models_in(field.annotation)) if field is not None else []
     return models[0].model_fields if len(models) == 1 else {}
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """The models in a type: itself, or those of its union or list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
-        yield from _models_in(part)
+        yield from models_in(part)

@@ -67,7 +67,7 @@ class SpecRules(SpecPart):
     @classmethod
     def _fits_who_reads_it(cls, dataset: DatasetSpec | None, info: ValidationInfo) -> DatasetSpec | None:
         if info.data.get("code", "") is None and dataset is None:
-            raise PydanticCustomError("missing", "Field required")
+            raise PydanticCustomError("missing", "is required")
         if info.data.get("code") and dataset is not None:
             for name in LOOP_DATASET_FIELDS:
                 if (value := getattr(dataset, name)) != DatasetSpec.model_fields[name].default:

@@ -228,7 +228,7 @@ def test_a_job_is_edited_in_a_dialog(page: Page, service: Service, troubles: Tro
     expect(priority).to_have_accessible_description(re.compile("^0 to 100"))
     priority.fill("800")
     priority.press("Enter")
-    expect(dialog.get_by_role("alert")).to_contain_text("priority Input should be less than or equal to 100")
+    expect(dialog.get_by_role("alert")).to_contain_text("priority must be at most 100")
     expect(priority).to_have_attribute("aria-invalid", "true")
     priority.fill("80")
     name.fill("second")

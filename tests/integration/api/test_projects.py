@@ -85,7 +85,7 @@ def test_a_project_has_a_share_of_the_slots(api: TestClient, sessions: Sessions)
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        ("0", "greater than 0"), ("-1", "greater than 0"), ("1000.5", "less than or equal to 1000"),
+        ("0", "greater than 0"), ("-1", "greater than 0"), ("1000.5", "must be at most 1000"),
         ("1e999", "finite"), ("NaN", "finite"), ('"2"', "number"), ("null", "number"),
         ("true", "number"), ("[1]", "number"),
     ],

@@ -54,7 +54,7 @@ def test_a_project_has_a_share(stack: Stack, client: Service) -> None:
     assert client.project("sharing")["share"] == 2.5
     assert "share 2.5" in " ".join(hora(stack.home, "project", "ls").stdout.split())
     for wrong, why in (
-        ("0", "greater than 0"), ("-1", "greater than 0"), ("1001", "less than or equal to 1000"),
+        ("0", "greater than 0"), ("-1", "greater than 0"), ("1001", "must be at most 1000"),
         ("much", "'much' is not a number; 1 is the default"), ("nan", "'nan' is not a number"),
         ("none", "'none' is not a number"),
     ):  # fmt: skip

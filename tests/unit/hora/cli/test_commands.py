@@ -45,7 +45,7 @@ def test_the_help_of_a_switch_shows_no_type(command: list[str]) -> None:
         (["config", "set", "tokn"], "'tokn' is not one of 'url', 'token'; did you mean 'token'?"),
         (["dataset", "add", "a", "/etc"], "if you mean it, add --yes"),
         *(
-            ([*command, "--timeout", "-3"], "'--timeout': Input should be greater than or equal to 0 (got -3)")
+            ([*command, "--timeout", "-3"], "'--timeout': must be at least 0 (got -3)")
             for command in (["submit"], ["probe"], ["study", "s.yaml"], ["dataset", "add", "a", "b"])
         ),
     ],

@@ -63,7 +63,7 @@ def test_the_ends_of_each_dimension_are_checked_one_field_at_a_time() -> None:
         ({"epochs": {"int": [1, 2.5]}}, "epochs.int[1]", "whole number"),
         ({"epochs": {"int": [1, 8], "log": 1}}, "epochs.log", "true or false"),
         ({"epochs": {"int": [0, 8], "log": True}}, "epochs.int[0]", "above 0"),
-        ({"epochs": {"int": [0, 8]}}, "epochs.int[0]", "greater than or equal to 1"),
+        ({"epochs": {"int": [0, 8]}}, "epochs.int[0]", "must be at least 1"),
         ({"model.dropout": {"uniform": [0, 2]}}, "model.dropout.uniform[1]", "less than"),
         ({"batch_size": [32, "many"]}, "batch_size[1]", "whole number"),
         ({"learn_rate": [0.1]}, "learn_rate", "no such field"),

@@ -36,7 +36,10 @@ SCRIPT = {"code": "0a" * 32, "command": ["python", "t.py"]}
             "must have letters, digits and _ only, and not begin with a digit",
             "A-B",
         ),
-        ({"command": []}, "command", "List should have at least 1 item, not 0", "[]"),
+        ({"command": []}, "command", "must have at least 1 item, not 0", "[]"),
+        ({"env": {"A": 4097 * "x"}}, "env.A", "must have at most 4096 characters, not 4097", 79 * "x" + "…"),
+        ({"gpus": 0}, "gpus", "must be at least 1", "0"),
+        ({"learning_rate": 1e9}, "learning_rate", "must be at most 1000", "1000000000.0"),
     ],
     ids=str,
 )

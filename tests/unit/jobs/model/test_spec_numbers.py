@@ -56,7 +56,9 @@ def test_a_number_beyond_its_limit_is_refused_at_its_field(field: str, number: f
     assert field_problems
     for problem in field_problems:
         assert problem.received is not None
-        assert re.search("(less|greater) than|finite number|must be a (whole number|number|text)", problem.message)
+        assert re.search(
+            "must be (at (least|most) |(less|greater) than |a (finite |whole )?number|a text)", problem.message
+        )
 
 
 def test_time_limits_are_at_most_one_year() -> None:
@@ -65,5 +67,5 @@ def test_time_limits_are_at_most_one_year() -> None:
     assert (spec.time_limit_s, spec.stall_timeout_s) == (31_536_000, 31_536_000)
     problems = problems_of(smallest(**dict.fromkeys(longest, 1e300)))
     assert [(problem.field, problem.message, problem.received) for problem in problems] == [
-        (field, "Input should be less than or equal to 31536000", "1e+300") for field in longest
+        (field, "must be at most 31536000", "1e+300") for field in longest
     ]
