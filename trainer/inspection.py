@@ -1,7 +1,8 @@
-"""Opens data as a training would, and returns its facts and fingerprint. Run by `worker.contained`."""
+"""Opens data as a training would, and returns its facts, fingerprint and some samples. Run by `worker.contained`."""
 
 import errno
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,20 @@ from trainer.data.formats import files_of
 from trainer.data.interfaces import Host, merged
 from trainer.data.opening import Dataset, Surveys, open_source
 from trainer.errors import BadData
+from trainer.samples import samples_of
 
 _MOST_NAMED = 5
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """`{"facts", "fingerprint"}` of the data that `dataset` names, or `{"refused"}` with why it cannot be used."""
+    """`{"facts", "fingerprint", "samples"}` of the data that `dataset` names, or `{"refused"}` with why not."""
     try:
-        return _inspect(*asked_for(request))
+        return _inspect(*_asked_for(request))
     except BadData as error:
         return {"refused": str(error), "out_of_memory": _is_lack_of_memory(error.__cause__)}
 
 
-def asked_for(request: dict[str, Any]) -> tuple[DatasetSpec, Host, AnyTask]:
+def _asked_for(request: dict[str, Any]) -> tuple[DatasetSpec, Host, AnyTask]:
     """The dataset of a request, this host, and the task."""
     options = dict(request["dataset"])
     task: AnyTask = options.pop("task", "auto")
@@ -53,7 +55,20 @@ def _inspect(spec: DatasetSpec, host: Host, task: AnyTask) -> dict[str, Any]:
     content = fingerprint_of([place for place in places if place is not None], threads=host.threads)
     lies_apart = "validation" in source.collections
     facts = _facts(dataset, surveys) | {"split": None if lies_apart else spec.validation}
-    return {"facts": facts | {"files": content.files, "bytes": content.bytes}, "fingerprint": content.sha256}
+    return {
+        "facts": facts | {"files": content.files, "bytes": content.bytes},
+        "fingerprint": content.sha256,
+        "samples": _samples(dataset),
+    }
+
+
+def _samples(dataset: Dataset) -> list[dict[str, Any]]:
+    """Some images to look at. Without them the data is as good."""
+    try:
+        return samples_of(dataset)
+    except Exception as error:  # whatever reading a part of the data raises
+        print(f"no samples to look at: {error}", file=sys.stderr)
+        return []
 
 
 def _facts(dataset: Dataset, surveys: Surveys) -> dict[str, Any]:

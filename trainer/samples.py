@@ -1,7 +1,7 @@
-"""Reads a few images of a dataset, small, for people who look at it. Run by `worker.contained`, after the inspection.
+"""Reads a few images of a dataset, small, for people who look at it. Called by `trainer.inspection` at its end.
 
-It answers with pixels, not with files of images: the worker makes those, so that nothing which this process opened
-reaches a browser as it was.
+It returns pixels, not files of images: the worker makes those, so that nothing which this process opened reaches a
+browser as it was.
 """
 
 from base64 import b64encode
@@ -13,26 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.interfaces import Batch, Facts
-from trainer.data.opening import open_source
-from trainer.errors import BadData
-from trainer.inspection import asked_for
+from trainer.data.opening import Dataset
 
 MOST, MOST_OF_CLASS = 24, 3
 LARGEST_PX = 64
+_MOST_SAMPLED = 100_000  # samples of a dataset: those of a larger one lie far apart, and reading some takes long
 _LOOKED_AT = 512  # samples from all over the training data
 _CHANNELS = (1, 3)
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """`{"samples": [{"label", "height", "width", "channels", "pixels"}]}`; none if the data has no images."""
-    spec, host, task = asked_for(request)
-    try:
-        source = open_source(spec, seed=0, host=host, task=task)
-        dataset = source.to_dataset([source.survey(rank=0, ranks=1)])
-        batches = dataset.train.rows(0, min(_LOOKED_AT, len(dataset.train)))
-        return {"samples": list(chosen(batches, dataset.facts)) if are_images(dataset.facts) else []}
-    except BadData:
-        return {"samples": []}
+def samples_of(dataset: Dataset) -> list[dict[str, Any]]:
+    """`{"label", "height", "width", "channels", "pixels"}` of some samples; empty if they are no images."""
+    if not are_images(dataset.facts) or len(dataset.train) > _MOST_SAMPLED:
+        return []
+    return list(chosen(dataset.train.rows(0, min(_LOOKED_AT, len(dataset.train))), dataset.facts))
 
 
 def are_images(facts: Facts) -> bool:

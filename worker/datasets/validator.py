@@ -46,8 +46,6 @@ _PAUSE_S = 10.0  # after a validation for which the host had no space or no othe
 _THREADS = 2  # for an inspection: training needs the other cores
 # The host has no descriptors, processes or memory left, or its disk fails. The data is not at fault.
 _OF_THE_HOST = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.EIO})
-_IMAGE_DIMENSIONS = 3  # height, width, channels
-_MOST_SAMPLED = 100_000  # samples of a version: to show some, all have to be looked at once more
 _OTHERS = 2  # threads beside the first
 _OTHERS_SHARE, _OTHERS_LEAST_GB = 1 / 8, 2.0  # of the memory of the first
 
@@ -197,30 +195,6 @@ class Validator(PeriodicThread):
                     validation.release(session, claim, unseen=True)
             else:
                 self._settle_ready(claim, *inspected)
-                self._take_samples(claim, *inspected)
-
-    def _take_samples(self, claim: Claim, source: str, inspection: dict[str, Any]) -> None:
-        """Store a few small images of a version that is ready. Without them it is as good."""
-        facts = inspection["facts"]
-        if len(facts["shape"]) != _IMAGE_DIMENSIONS or facts["samples"] > _MOST_SAMPLED:
-            return
-        scratch = self._files.scratch(claim.id, claim.attempt)
-        make_private(scratch)
-        environment = rank_environment(os.environ, mark="", home=self._settings.home, scratch=scratch, threads=_THREADS)
-        environment.pop(MARK)
-        try:
-            answer = run_contained(
-                "trainer.samples", self._order(claim, source, scratch), environment=environment,
-                memory_bytes=int(self._memory_gb * 1e9), timeout_s=self._settings.inspection_timeout_s,
-                still_needed=lambda: not self.stopped.is_set(),
-            )  # fmt: skip
-            with self._sessions.begin() as session:
-                count = samples.store(session, claim.id, answer)
-            _log.info("dataset %s has %d samples to look at", claim, count)
-        except (Failed, GivenUp, OSError) as error:
-            _log.info("dataset %s has no samples to look at: %s", claim, error)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def _look(self, claim: Claim) -> tuple[str, dict[str, Any]] | None:
         """Where the files are and what is in them. None if this host does not have them."""
@@ -281,16 +255,15 @@ class Validator(PeriodicThread):
             validation.release(session, claim, error=f"it waits until the store answers: {error}")
 
     def _inspect(self, renewal: "_ClaimRenewal", source: str, scratch: Path) -> dict[str, Any]:
-        order = self._order(renewal.claim, source, scratch)
-        return self._run_contained(renewal, "trainer.inspection", scratch, **order)
-
-    def _order(self, claim: Claim, source: str, scratch: Path) -> dict[str, Any]:
-        """What a process that opens the data gets."""
-        config, uploaded = self._settings, claim.archive is not None
+        config, claim = self._settings, renewal.claim
+        uploaded = claim.archive is not None
         path = str(config.datasets / source) if uploaded else source
         roots = [*config.data_root_list, *([str(config.datasets)] if uploaded else [])]
         dataset = {**claim.options, "source": path}
-        return {"dataset": dataset, "data_roots": roots, "scratch_dir": str(scratch), "threads": _THREADS}
+        return self._run_contained(
+            renewal, "trainer.inspection", scratch,
+            dataset=dataset, data_roots=roots, scratch_dir=str(scratch), threads=_THREADS,
+        )  # fmt: skip
 
     def _run_contained(self, renewal: "_ClaimRenewal", module: str, scratch: Path, **request: Any) -> dict[str, Any]:
         config = self._settings
@@ -319,6 +292,8 @@ class Validator(PeriodicThread):
             is_settled = validation.settle(
                 session, claim, facts=inspection["facts"], fingerprint=inspection["fingerprint"], source=source
             )
+            if is_settled:
+                samples.store(session, claim.id, inspection)
             if is_settled and claim.archive is not None:
                 uploads.mark_removed(session, claim.archive.id)
                 if claim.archive.in_store:

@@ -4,6 +4,7 @@ import io
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from PIL import Image
 
 from jobs.data.samples import Pixels
 from jobs.model.plan import DatasetSizes
+from trainer import inspection
 from trainer.data.interfaces import Batch, Facts
+from trainer.data.opening import Dataset
 from trainer.samples import LARGEST_PX, MOST, MOST_OF_CLASS, are_images, chosen, small
 
 FACTS = Facts(
@@ -89,3 +92,16 @@ def test_pixels_that_do_not_fit_are_refused(changes: dict[str, Any]) -> None:
     Pixels(**said).png()
     with pytest.raises(ValueError, match=r"fit the sides|base64|64|Extra|padding"):
         Pixels(**{**said, **changes}).png()
+
+
+def test_data_is_as_good_if_no_samples_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(dataset: Dataset) -> list[Any]:
+        raise ValueError("damaged")
+
+    np.savez(tmp_path / "a.npz", x=np.zeros((20, 8, 8), np.uint8), y=np.arange(20) % 2)
+    roots = {"data_roots": [str(tmp_path)], "scratch_dir": str(tmp_path), "threads": 1}
+    request = {"dataset": {"source": "a.npz"}, **roots}
+    assert len(inspection.answer(request)["samples"]) == 2 * MOST_OF_CLASS
+    monkeypatch.setattr(inspection, "samples_of", unreadable)
+    answer = inspection.answer(request)
+    assert (answer["facts"]["samples"], answer["samples"]) == (20, [])

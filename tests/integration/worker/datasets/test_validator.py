@@ -4,7 +4,6 @@ import io
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ from jobs.db.tables import DatasetVersion, Upload
 from jobs.runtime.settings import Settings
 from tests.archives import chips, tar_of, zip_of
 from tests.integration.worker.datasets.dataset_rows import Register, row_of, write
-from worker.datasets import validator as validator_module
 from worker.datasets.validator import Validator
 
 
@@ -207,24 +205,6 @@ def test_an_inspection_has_a_time_limit(
     hasty = settings.model_copy(update={"data_roots": silent_server, "inspection_timeout_s": 0.3})
     assert Validator(sessions, hasty).validate_one()
     assert "longer than 0.3 s" in (row_of(sessions, row_id).error or "")
-
-
-def test_data_of_which_no_samples_can_be_taken_is_ready_without_them(
-    validator: Validator, registered: Register, sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = validator_module.run_contained
-
-    def dies_on_samples(module: str, request: dict[str, Any], **options: Any) -> dict[str, Any]:
-        return real("worker.none" if module == "trainer.samples" else module, request, **options)
-
-    monkeypatch.setattr(validator_module, "run_contained", dies_on_samples)
-    x = np.zeros((100, 8, 8), np.uint8)
-    np.savez(settings.home / "data" / "a.npz", x_train=x, y_train=np.arange(100) % 4)
-    row_id = registered(source="a.npz", validation=0.2)
-    assert validator.validate_one()
-    assert row_of(sessions, row_id).status == "ready"
-    with sessions() as session:
-        assert samples.labels_of(session, row_id) == []
 
 
 def test_only_what_is_a_sample_is_stored_and_only_once(registered: Register, sessions: Sessions) -> None:
