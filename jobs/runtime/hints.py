@@ -111,7 +111,7 @@ class Hints:
             if task == DISPATCH_TASK:
                 self._dispatch_pending.clear()
             try:
-                self._app.send_task(task, args, queue=to, retry=False, expires=60)
+                self._app.send_task(task, args, queue=to, retry=False)
             except Exception as error:  # after any error the next hint is tried
                 _log.warning("hint %s not sent: %s", task, error)
             if task == DISPATCH_TASK:

@@ -18,7 +18,7 @@ from hora.stack.control import Stack
 from jobs.data import samples
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import DatasetVersion, Job
-from tests.browser.axe import serious_issues
+from tests.browser.axe import issues
 from tests.browser.conftest import WIDE, Troubles
 from tests.waiting import until
 
@@ -240,7 +240,7 @@ def test_a_page_of_settings_shows_hostile_texts_as_texts_and_can_be_used_by_all(
     expect(page.get_by_role("main")).to_contain_text(text)
     for form in page.locator("main details").all():
         form.evaluate("form => (form.open = true)")
-    assert serious_issues(page) == []
+    assert issues(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("window.isTaken") is None
     context.close()
@@ -271,6 +271,18 @@ def test_a_token_is_shown_once_and_revoked(page: Page) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(row).to_contain_text("revoked")
     expect(row.get_by_role("button")).to_have_count(0)
+
+
+def test_a_webhook_gets_the_format_that_was_chosen(page: Page, service: Service) -> None:
+    page.goto("/webhooks")
+    page.get_by_text("New webhook").click()
+    page.get_by_label("Address").fill("https://chat.example.com/hooks/1")
+    page.get_by_label("Format").select_option("slack")
+    page.get_by_role("button", name="Create the webhook").click()
+    expect(page.get_by_role("row").filter(has_text="chat.example.com")).to_contain_text("slack")
+    (created,) = (one for one in service.webhooks() if "chat" in one["url"])
+    assert created["format"] == "slack"
+    service.remove_webhook(created["id"])
 
 
 def test_an_admin_changes_a_project_and_its_members(page: Page, service: Service, troubles: Troubles) -> None:

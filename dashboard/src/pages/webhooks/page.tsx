@@ -14,6 +14,14 @@ const EVENTS = [
   ["study.ended", "a study ends"],
 ] as const;
 
+/** Mail needs no choice: it is for mailto: addresses, and these take nothing else. */
+const FORMATS = [
+  ["", "by the address"],
+  ["hora", "signed JSON, for programs"],
+  ["slack", "Slack, Mattermost"],
+  ["teams", "Microsoft Teams"],
+] as const;
+
 export function WebhooksPage() {
   const me = useMe();
   const [created, setCreated] = useState<NewWebhook>();
@@ -32,7 +40,7 @@ export function WebhooksPage() {
         key={created?.id}
         noun="webhooks"
         path="/v1/webhooks?limit=500"
-        heads={["Address", "Events", "Of", "Owner", "Created", ""]}
+        heads={["Address", "Events", "Format", "Of", "Owner", "Created", ""]}
         texts={({ id, url, owner, project, events }) => [id, url, owner, project, ...events]}
       >
         {(webhook, refresh) => (
@@ -44,6 +52,7 @@ export function WebhooksPage() {
               {webhook.disabled_at !== null && <span class="muted"> disabled</span>}
             </th>
             <td>{webhook.events.join(", ")}</td>
+            <td>{webhook.format}</td>
             <td>{webhook.project ?? "own jobs"}</td>
             <td>{webhook.owner}</td>
             <td>
@@ -94,6 +103,7 @@ function Add({ me, onCreated }: { me: Me; onCreated: (webhook: NewWebhook) => vo
           url: textOf(fields, "url"),
           events: EVENTS.map(([event]) => event).filter((event) => fields.get(event) !== null),
           project: textOf(fields, "project") ?? null,
+          format: textOf(fields, "format") ?? null,
         };
         onCreated(await post<NewWebhook>("/v1/webhooks", body));
       }}
@@ -105,6 +115,7 @@ function Add({ me, onCreated }: { me: Me; onCreated: (webhook: NewWebhook) => vo
           When {text}
         </label>
       ))}
+      <Choice label="Format" name="format" options={FORMATS} />
       {isAdmin ? (
         <Field label="Project" name="project" about="Empty: your own jobs and studies." />
       ) : (
