@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from hora.errors import Json
-from hora.service.live import LiveCalls
+from hora.errors import Json, ProblemError
+from hora.service.live import LiveCalls, LiveEvent
 from hora.service.transport import api_path
 from jobs.model.log_levels import LogLevel
 
@@ -75,9 +75,18 @@ class LogCalls(LiveCalls):
             return
         last = self.logs(job_id, tail=1)["next_after"]  # what is printed from now on comes by the stream
         yield from (line for line in self._stored_lines(job_id, line_filter, tail) if line["id"] <= last)
-        for event in self.follow(job_id, include=["logs"], logs_after=last):
+        for event in self._log_events(job_id, last):
             if event.event == "logs":  # an older service sends all of them
                 yield from (line for line in event.data["items"] if line["id"] > last and line_filter.takes(line))
+
+    def _log_events(self, job_id: str, last: int) -> Iterator[LiveEvent]:
+        """The stream of lines after one; all lines if the service is older and refuses to leave some out."""
+        try:
+            yield from self.follow(job_id, include=["logs"], logs_after=last)
+        except ProblemError as error:
+            if "logs_after" not in [problem.get("field") for problem in error.errors]:
+                raise
+            yield from self.follow(job_id, include=["logs"])
 
     def _stored_lines(self, job_id: str, line_filter: LineFilter, tail: int | None) -> Iterator[Json]:
         if tail:

@@ -221,6 +221,16 @@ def test_logs_are_followed_until_the_job_has_ended() -> None:
     ]  # fmt: skip
 
 
+def test_logs_are_followed_at_a_service_that_knows_no_beginning_of_them() -> None:
+    refusal = {"title": "Invalid request", "errors": [{"field": "logs_after", "message": "no such parameter"}]}
+    client, requests = answering(
+        json_answer({"items": [], "next_after": 7}), json_answer({"items": [], "next_after": 7}),
+        json_answer(refusal, 422), stream_of(("logs", {"items": [line(7), line(8)]}), ("end", {})),
+    )  # fmt: skip
+    assert [one.text for one in client.jobs.logs("0job", tail=1, follow=True)] == ["line 8"]
+    assert dict(requests[-1].url.params) == {"include": "logs"}
+
+
 def test_refreshing_a_study_updates_it_in_place() -> None:
     over = study(complete=True, counts={"succeeded": 1})
     client, requests = answering(
