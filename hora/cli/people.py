@@ -2,13 +2,16 @@
 
 import re
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hora.cli.options import AsJson, Limit
 from hora.cli.output import display, print_json, print_list, say, tell
 from hora.cli.times import WHEN, moment
+
+if TYPE_CHECKING:
+    from hora.service import Service
 
 app = typer.Typer()
 tokens = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
@@ -17,6 +20,7 @@ app.add_typer(tokens, name="token")
 app.add_typer(users, name="user")
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
+_COMPARED = 500  # entries of the audit log whose actions are compared with a misspelt one
 _LIFE = re.compile(r"([0-9]{1,9})([smhd])")
 
 
@@ -145,7 +149,15 @@ def audit(
     with connect() as client:
         entries = client.audit(actor=actor, action=action, subject=subject, **span, page_size=min(limit, 500))
         found = list(islice(entries, limit))
-    print_list(found, audit_table, nothing="No entries of the audit log match.", as_json=as_json)
+        proposal = "" if found or action is None else _similar_action(client, action)
+    print_list(found, audit_table, nothing=f"No entries of the audit log match{proposal or '.'}", as_json=as_json)
+
+
+def _similar_action(client: "Service", action: str) -> str:
+    """The end of a sentence that proposes one of the newest actions of the log."""
+    from jobs.suggestions import meant
+
+    return meant(action, {entry["action"] for entry in islice(client.audit(page_size=_COMPARED), _COMPARED)})
 
 
 @app.command()

@@ -72,6 +72,8 @@ def test_a_disabled_user_is_refused_until_enabled_again(stack: Stack, created: d
     assert hora(stack.home, "user", "disable", "nobody").returncode == 102
     entries = json.loads(hora(stack.home, "audit", "--subject", "alice", "--limit", "2", "--json").stdout)["items"]
     assert [entry["action"] for entry in entries] == ["user.enabled", "user.disabled"]
+    misspelt = hora(stack.home, "audit", "--action", "user.disable")
+    assert "match; did you mean user.disabled?" in misspelt.stdout + misspelt.stderr
     table = hora(stack.home, "audit", "--action", "user.disabled").stdout
     assert re.search(r"admin +user\.disabled +alice +127\.0\.0\.1", table)
 
