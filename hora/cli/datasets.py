@@ -169,8 +169,10 @@ def _what_stays(removed: "Json") -> str:
     from hora.render.text import plain
 
     if removed.get("upload_id"):
-        return "Its upload and what the hosts unpacked of it are deleted within minutes, when no job trains on it."
-    return f"Hora had no copy of it: {plain(removed['source'])} is yours, and stays as it is."
+        gone = "Its upload and what the hosts unpacked of it are deleted within minutes, when no job trains on it."
+    else:
+        gone = f"{plain(removed['source'])} is yours, and stays as it is."
+    return f"{gone} Files that jobs read with cache: disk stay in the caches of hosts until their room is needed."
 
 
 def _name_and_version(dataset: str) -> tuple[str, int | None]:

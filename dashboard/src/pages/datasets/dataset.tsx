@@ -77,7 +77,7 @@ function Version({ version, me, refresh }: { version: DatasetVersion; me: Me | u
               question={{
                 title: `Delete ${name}@${version.version}?`,
                 about:
-                  "No new job can train on it. Files of an upload are removed later; files below the data roots stay.",
+                  "No new job can train on it. Files of an upload are removed later; files below the data roots stay, and those in the caches of hosts until their room is needed.",
               }}
             />
           </div>
