@@ -101,7 +101,7 @@ export function PageAt({ path }: { path: string }) {
   }, [page]);
   if (page === undefined) {
     return (
-      <Notice kind="warn" title="Page not found">
+      <Notice kind="warn" title="Page not found" isPage>
         <a href="/">Go to the jobs</a>
       </Notice>
     );

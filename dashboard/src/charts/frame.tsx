@@ -58,7 +58,7 @@ export function Frame({ title, xName, yName, height, entries, axes, children, ta
           ))}
         </ul>
       )}
-      <div ref={container}>
+      <div ref={container} style={{ minHeight: `${height}px` }}>
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-label={`${title}: ${yName} over ${xName}`}>
             {y.ticks.map(({ at, text }) => (

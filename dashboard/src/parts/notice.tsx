@@ -8,13 +8,15 @@ import styles from "./notice.module.css";
 interface Props {
   kind?: "plain" | "bad" | "warn" | "good";
   title?: string;
+  /** It stands for the whole page. */
+  isPage?: boolean;
   children?: ComponentChildren;
 }
 
-export function Notice({ kind = "plain", title, children }: Props) {
+export function Notice({ kind = "plain", title, isPage = false, children }: Props) {
   return (
     <div class={`${styles["notice"]} ${styles[kind]}`} role={kind === "bad" ? "alert" : "status"}>
-      {title !== undefined && <strong>{title}</strong>}
+      {title !== undefined && (isPage ? <h1>{title}</h1> : <strong>{title}</strong>)}
       {children !== undefined && <div>{children}</div>}
     </div>
   );

@@ -27,6 +27,7 @@ export function SignIn() {
 
   return (
     <div class={styles["place"]}>
+      <h1 class="spoken">Hora</h1>
       <Panel title="Sign in">
         <form onSubmit={enter} class={styles["form"]}>
           {wasRefused && (

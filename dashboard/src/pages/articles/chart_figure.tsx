@@ -29,8 +29,10 @@ export function ChartFigure({ block }: { block: ArticleChart }) {
     setHidden(group ? withToggled(hidden, group) : toggled(hidden, key));
   };
   const curves = useCurves(runs, block.metrics, block.axis);
+  const isAwaited = runs.some(({ job }) => job.started_at !== null) && !runs.some(({ id }) => curves.byRun?.has(id));
+  const isLoading = !(found.problem ?? curves.problem ?? (found.jobs !== undefined && !isAwaited));
   return (
-    <figure class={styles["figure"]}>
+    <figure class={styles["figure"]} aria-busy={isLoading}>
       <ProblemNotice problem={found.problem} />
       <Overlay
         title={block.title ?? "Curves"}

@@ -14,14 +14,15 @@ import { captionOf, useBlockJobs } from "./use_runs.ts";
 
 export function TableFigure({ block }: { block: ArticleTable }) {
   const found = useBlockJobs(block.runs);
+  const title = block.title ?? "Jobs";
   const rows = useMemo(() => (found.jobs ?? []).map((job) => rowOf(job)), [found.jobs]);
   const [id, ...columns] = csvColumns(block.columns as ColumnId[], "", Date.now());
   const isFigure = columns.map(([, read]) => rows.some((row) => typeof read(row) === "number"));
   return (
-    <figure class={styles["figure"]}>
+    <figure class={styles["figure"]} aria-busy={!(found.jobs ?? found.problem)}>
       <ProblemNotice problem={found.problem} />
-      <Panel title={block.title ?? "Jobs"} flush>
-        <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={block.title ?? "Jobs"}>
+      <Panel title={title} flush>
+        <div class={styles["scroll"]} tabIndex={0} role="region" aria-label={`Table of ${title}`}>
           <table>
             <thead>
               <tr>

@@ -65,7 +65,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
         <p class={styles["none"]}>Choose at least two axes.</p>
       ) : (
         <ParallelChart
-          title="Parallel coordinates"
+          title="Axes of runs"
           axes={axes}
           lines={lines}
           faded={back}

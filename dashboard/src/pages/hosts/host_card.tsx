@@ -32,7 +32,7 @@ export function HostCard({ host, names, isAdmin, onChanged, onClose }: Props) {
   return (
     <article ref={element} class={styles["card"]} aria-label={`Host ${host.name}`}>
       <header class={styles["header"]}>
-        <h3>{host.name}</h3>
+        <h2>{host.name}</h2>
         <HostBadge host={host} />
         <span class={styles["since"]}>{sinceWhen(host)}</span>
         {isAdmin && <Actions host={host} onDone={onChanged} />}

@@ -8,6 +8,7 @@ import { ProblemNotice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
 import { EditButton } from "./edit.tsx";
 import styles from "./header.module.css";
+import { useEver } from "./use_job.ts";
 
 type Verb = "cancel" | "pause" | "resume";
 
@@ -25,17 +26,10 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
     onChange();
   }
 
-  const isLive = !isTerminal(job.status);
+  const isSteerable = !isTerminal(job.status) && job.cancel_requested_at === null;
+  const wasSteerable = useEver(isSteerable);
   return (
     <div class={styles["actions"]}>
-      {isLive && job.cancel_requested_at === null && (
-        <>
-          <PauseButton isPaused={job.paused_at !== null} onRequest={requestAction} />
-          <button type="button" class="danger" onClick={() => setAsking(true)}>
-            Cancel…
-          </button>
-        </>
-      )}
       <EditButton job={job} onChange={onChange} />
       <a class={styles["action"]} href={`/compare?jobs=${job.id}`}>
         Compare
@@ -43,6 +37,14 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
       <a class={styles["action"]} href={`/new?clone=${job.id}`}>
         Clone
       </a>
+      {wasSteerable && (
+        <span class={isSteerable ? styles["group"] : styles["gone"]}>
+          <PauseButton isPaused={job.paused_at !== null} onRequest={requestAction} />
+          <button type="button" class="danger" onClick={() => setAsking(true)}>
+            Cancel…
+          </button>
+        </span>
+      )}
       <ProblemNotice problem={problem} />
       {isAsking && (
         <Confirm

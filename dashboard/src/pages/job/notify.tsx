@@ -7,6 +7,7 @@ import type { Job } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
 import { go } from "../../url.ts";
 import styles from "./header.module.css";
+import { useEver } from "./use_job.ts";
 import { MOST_WATCHED, messageOf, Watcher } from "./watching.ts";
 
 const watcher = new Watcher({
@@ -24,7 +25,9 @@ const watcher = new Watcher({
 
 export function Notify({ job }: { job: Job }) {
   const [refusal, setRefusal] = useState<string>();
-  if (isTerminal(job.status)) return null;
+  const isLive = !isTerminal(job.status);
+  const wasLive = useEver(isLive);
+  if (!wasLive) return null;
   const isWatched = watcher.ids.value.has(job.id);
   const ask = async (): Promise<void> => {
     const why = isWatched ? undefined : await whyNot();
@@ -32,7 +35,7 @@ export function Notify({ job }: { job: Job }) {
     if (why === undefined) watcher.toggle(job.id);
   };
   return (
-    <>
+    <span class={isLive ? styles["group"] : styles["gone"]}>
       <button
         type="button"
         aria-pressed={isWatched}
@@ -46,7 +49,7 @@ export function Notify({ job }: { job: Job }) {
           {refusal}
         </p>
       )}
-    </>
+    </span>
   );
 }
 

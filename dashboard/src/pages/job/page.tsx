@@ -39,7 +39,7 @@ export function JobPage({ id }: { id: string }) {
   }, [name]);
   if (problem?.status === 404) {
     return (
-      <Notice kind="warn" title={`There is no job ${id}`}>
+      <Notice kind="warn" title={`There is no job ${id}`} isPage>
         It may have been removed, or the address is not complete.
         <p>
           <a href="/">Go to the jobs</a>

@@ -53,7 +53,7 @@ export function StudyPage({ id }: { id: string }) {
 
 function NotFound({ id }: { id: string }) {
   return (
-    <Notice kind="warn" title="Study not found">
+    <Notice kind="warn" title="Study not found" isPage>
       No study has the id <span class="mono">{id}</span>. <a href="/studies">Go to the studies</a>
     </Notice>
   );

@@ -34,7 +34,7 @@ export function EventsPanel({ events }: { events: readonly JobEvent[] }) {
   const rows = useMemo(() => listedEvents.slice(-limit).reverse(), [listedEvents, limit]);
   // The page renders each second while the job runs; the table renders only when there are new events.
   const table = useMemo(
-    () => <RowsTable label="Events" rows={rows} keyOf={({ id }) => id} columns={COLUMNS} />,
+    () => <RowsTable label="Table of events" rows={rows} keyOf={({ id }) => id} columns={COLUMNS} />,
     [rows],
   );
   return (

@@ -15,8 +15,9 @@ export function ArtifactsPanel({ job }: { job: Job }) {
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;
   const { data, problem } = useOfJob<Listed<Artifact>>(path, job.revision, job.ended_at === null ? 15 : 60);
   const command = `hora artifacts ${job.id} --all`;
-  const tools = data !== undefined && data.items.length > 0 && (
-    <span class={styles["command"]}>
+  const hasFiles = data !== undefined && data.items.length > 0;
+  const tools = (
+    <span class={`${styles["command"]} ${hasFiles ? "" : styles["hidden"]}`}>
       <code>{command}</code>
       <CopyButton text={() => command} label="Copy the command that fetches all files">
         Copy

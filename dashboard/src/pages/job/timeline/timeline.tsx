@@ -44,7 +44,10 @@ export function Timeline({ job, attempts: known, events }: Props) {
   return (
     <section class={styles["timeline"]} aria-label="Timeline">
       {known === undefined ? (
-        <div class={styles["parts"]} />
+        <div class={styles["group"]}>
+          <div class={styles["parts"]} />
+          {job.attempt > 1 && <span class={styles["caption"]}>&nbsp;</span>}
+        </div>
       ) : (
         <Bar segments={segments} attempts={attempts} totalMs={totalMs} shownIndex={shownIndex} onShow={setShownIndex} />
       )}
