@@ -8,8 +8,9 @@ _WATCH = """
     window.shifts = [];
     new PerformanceObserver(list => {
         for (const {value, startTime, hadRecentInput, sources} of list.getEntries())
-            if (!hadRecentInput) window.shifts.push({value, at: startTime, moved: sources.map(({node}) =>
-                `${node?.nodeName} ${(node?.textContent ?? '').slice(0, 40)}`)});
+            if (!hadRecentInput) window.shifts.push({value, at: startTime, moved: sources.map(
+                ({node, previousRect: from, currentRect: to}) => `${node?.nodeName} ${(node?.textContent ?? '')
+                    .slice(0, 40)} (${from.x}, ${from.y} ${from.height}) to (${to.x}, ${to.y} ${to.height})`)});
     }).observe({type: 'layout-shift', buffered: true});
 """
 # The largest sum of shifts in a window of at most 5 s, in which no two are a second apart.
@@ -29,7 +30,7 @@ def watch_shifts(page: Page) -> None:
     page.add_init_script(_WATCH)
 
 
-def assert_still(page: Page, what: str) -> None:
+def assert_still(page: Page, what: str, *, most: float = MOST_SHIFT) -> None:
     """Fail if the content of the page has moved too far since it was opened."""
     worst, moved = page.evaluate(_WORST)
-    assert worst < MOST_SHIFT, f"{what}: {worst:.3f}: {moved}"
+    assert worst < most, f"{what}: {worst:.3f}: {moved}"

@@ -1,7 +1,7 @@
 """The jobs of a team: jobs of several people that ended in different ways, a study, a running job and waiting jobs.
 
 `python -m tests.browser.scene URL TOKEN` fills a new stack of this machine with two CPU slots, in about three minutes.
-The screenshots show all of it. The browser tests use a few parts.
+The screenshots show all of it. The browser tests use a few parts, or all of it with shorter jobs.
 """
 
 import os
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hora.service import Service
+from tests.archives import chips, zip_of
+from tests.browser.views import VIEWS
 from tests.waiting import until
 
 Json = dict[str, Any]
@@ -52,6 +54,25 @@ STUDY: Json = {
     "repeats": 3,
     "note": "Does a second rank pay on data this small?",
 }
+_RESTARTED: Json = {
+    **ENDLESS, "name": "mlp on two - restarted", "model": "mlp", "gpus": 2, "epochs": 60, "labels": {"purpose": "soak"},
+}  # fmt: skip
+_CANCELLED: Json = {**ENDLESS, "name": "wrong labels", "learning_rate": 0.0001, "labels": _TUNING}
+_BRIEF_STUDY: Json = {**STUDY, "base": {**STUDY["base"], "epochs": 2}, "repeats": 1}
+ARTICLE = """\
+Larger batches were **faster** and no less accurate:
+
+```hora
+chart: val_accuracy
+study: {study}
+group: batch
+```
+
+```hora
+table: name, batch, rate, metrics.val_accuracy
+filter: label=purpose:tuning
+```
+"""
 
 
 @dataclass(frozen=True)
@@ -80,19 +101,47 @@ def team_at(url: str, token: str) -> Iterator[Team]:
         yield Team(admin, **users)
 
 
-def fill(team: Team) -> None:
-    """Submit everything. The endless jobs come last: until then both slots are needed."""
-    study = team.ada.submit_study(STUDY)["id"]
-    submitted = [team.of(who).submit({**_DIGITS, **spec})["id"] for who, spec in JOBS]
-    submitted += [team.ada.submit(spec)["id"] for spec in (DIVERGES, BAD_DATA)]
-    restarted, cancelled = (team.grace.submit(spec)["id"] for spec in (_restarted(), _cancelled()))
-    lose_a_rank(team.grace, restarted)
-    cancel_when_it_trains(team.grace, cancelled)
-    for job_id in (*submitted, restarted, cancelled):
+def fill(team: Team, *, briefly: bool = False) -> None:
+    """Submit everything. `briefly`: only what the views name, with few epochs.
+
+    The endless jobs come last: until then both slots are needed.
+    """
+    jobs = [(who, {**_DIGITS, **spec}) for who, spec in (*JOBS, ("ada", DIVERGES), ("ada", BAD_DATA))]
+    if briefly:
+        paths = " ".join(view.path for view in VIEWS.values())
+        jobs = [(who, {**spec, "epochs": 2}) for who, spec in jobs if f"{{{spec['name']}}}" in paths]
+    study = team.ada.submit_study(_BRIEF_STUDY if briefly else STUDY)["id"]
+    submitted = [team.of(who).submit(spec)["id"] for who, spec in jobs]
+    restarted = team.grace.submit({**_RESTARTED, "epochs": 12} if briefly else _RESTARTED)["id"]
+    dataset = add_dataset(team)
+    lose_a_rank(team.grace, restarted, epochs=2 if briefly else 20)
+    if not briefly:
+        submitted.append(team.grace.submit(_CANCELLED)["id"])
+        cancel_when_it_trains(team.grace, submitted[-1])
+    for job_id in (*submitted, restarted):
         team.admin.wait(job_id, timeout_s=300)
     team.ada.wait_study(study, timeout_s=300)
     team.ada.note_study(study, "It does not: two ranks take longer for the same epochs. Next: larger images.")
+    team.ada.wait_dataset("chips", dataset, timeout_s=300)
+    add_texts(team, study)
     keep_busy(team)
+
+
+def add_dataset(team: Team) -> int:
+    """Upload a dataset of small images. Returns its version."""
+    archive = zip_of(chips())
+    upload = team.ada.start_upload(filename="chips.zip", size_bytes=len(archive))["id"]
+    team.ada.send_piece(upload, 0, archive)
+    version: int = team.ada.register_dataset({"name": "chips", "upload": upload})["version"]
+    return version
+
+
+def add_texts(team: Team, study: str) -> None:
+    """An article, a saved view, and a webhook with a delivery."""
+    team.admin.create_article("Which batch size?", ARTICLE.format(study=study))
+    team.admin.create_view("Baselines", {"filter": {"label": ["purpose:baseline"]}})
+    webhook = team.admin.create_webhook("https://ci.example.com/hooks/hora")["id"]
+    team.admin.test_webhook(webhook)
 
 
 def keep_busy(team: Team) -> Json:
@@ -105,9 +154,9 @@ def keep_busy(team: Team) -> Json:
     return runs
 
 
-def lose_a_rank(service: Service, job_id: str) -> None:
+def lose_a_rank(service: Service, job_id: str, *, epochs: int) -> None:
     """Kill a rank of the job after some checkpoints, so that the job restarts from the last one."""
-    wait_for_epochs(service, job_id, epochs=20)
+    wait_for_epochs(service, job_id, epochs=epochs)
     started = [event for event in service.events(job_id) if event["kind"] == "rank_started"]
     os.kill(started[-1]["data"]["pid"], signal.SIGKILL)
 
@@ -127,21 +176,6 @@ def wait_for_epochs(service: Service, job_id: str, *, epochs: int, within_s: flo
         return (job["progress"] or {}).get("epoch", 0) > epochs
 
     until(far_enough, within_s=within_s, what=f"epoch {epochs} of {job_id}")
-
-
-def _restarted() -> Json:
-    return {
-        **ENDLESS,
-        "name": "mlp on two - restarted",
-        "model": "mlp",
-        "gpus": 2,
-        "epochs": 60,
-        "labels": {"purpose": "soak"},
-    }
-
-
-def _cancelled() -> Json:
-    return {**ENDLESS, "name": "wrong labels", "learning_rate": 0.0001, "labels": _TUNING}
 
 
 def main(url: str, token: str) -> None:

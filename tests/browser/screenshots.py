@@ -10,9 +10,8 @@ import argparse
 import io
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -22,61 +21,18 @@ from bench.chromium import chromium, signed_in
 from hora.service import Service
 from hora.stack.control import Stack
 from tests.browser.scene import fill, team_at
+from tests.browser.views import SIZES, VIEWS, View, ids_by_name, path_of
 
 ROOT = Path(__file__).parents[2]
 ALL, KEPT = ROOT / "screenshots", ROOT / "docs" / "screenshots"
-SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 LOADED_MS = 30_000
 SETTLED_MS = 1500  # after the first content of a page: curves come with a later answer
 COLOURS = 128
-_SPEC = '{"dataset":"digits","batch_size":64,"learning_rate":0.002,"gpus":2,"lr_scaling":"sqrt"}'
-
-
-@dataclass(frozen=True)
-class View:
-    """A page, and a text that it shows when its data has come. `{name}` stands for the id of that job or study."""
-
-    path: str
-    ready: str
-    document: str = ""  # the pictures that the documents show: scheme and size
-    document_px: int | None = None  # the height of these pictures, if not that of the window
-    cursor_on: str = ""  # the chart that the mouse points at
-    is_signed_in: bool = True
-
-
-VIEWS: Mapping[str, View] = {
-    "jobs": View("/", "long run", "light-wide dark-narrow"),
-    "jobs-by-study": View("/?group=study", "digits scaling"),
-    "jobs-by-field": View("/?group=model&metric=val_accuracy", "model mlp"),
-    "job": View("/jobs/{lenet5 on two}", "Advice"),
-    "job-charts": View("/jobs/{lenet5 on two}?charts=learning,slots", "Advice", "dark-wide", 1060, "Loss"),
-    "job-live": View("/jobs/{long run}", "running"),
-    "job-restarted": View("/jobs/{mlp on two - restarted}", "succeeded"),
-    "job-failed": View("/jobs/{line camera 3}", "bad data"),
-    "job-logs": View("/jobs/{lenet5 on two}?tab=logs", "rank"),
-    "job-spec": View("/jobs/{lenet5 on two}?tab=spec", "learning rate"),
-    "job-probe": View("/jobs/{which batch}", "succeeded"),
-    "compare": View("/compare?jobs={mlp b32},{mlp b128},{mlp sgd},{mlp dropout}", "Runs side by side", "light-wide"),
-    "studies": View("/studies", "digits scaling"),
-    "study": View("/studies/{digits scaling}", "digits scaling", "light-wide"),
-    "queue": View("/queue", "next night"),
-    "hosts": View("/hosts", "long run"),
-    "datasets": View("/datasets", "fashion-mnist"),
-    "projects": View("/projects", "night"),
-    "project": View("/projects/vision", "Members"),
-    "webhooks": View("/webhooks", "New webhook"),
-    "tokens": View("/tokens", "New token"),
-    "users": View("/users", "grace"),
-    "audit": View("/audit", "job.submitted"),
-    "new": View(f"/new?spec={_SPEC}", "GPU time"),
-    "sign-in": View("/", "Token", is_signed_in=False),
-}
 
 
 def take(browser: Browser, service: Service, names: list[str]) -> None:
     """Take the pictures of these views."""
-    ids = {job["name"]: job["id"] for job in service.jobs()}
-    ids |= {study["name"]: study["id"] for study in service.studies()}
+    ids = ids_by_name(service)
     session = signed_in(browser, service)
     for scheme in ("light", "dark"):
         for size, (width, height) in SIZES.items():
@@ -87,15 +43,9 @@ def take(browser: Browser, service: Service, names: list[str]) -> None:
                     storage_state=session if view.is_signed_in else None,
                 )  # fmt: skip
                 page = context.new_page()
-                page.goto(_filled_in(view.path, ids))
+                page.goto(path_of(view, ids))
                 _picture(page, view, f"{name}-{variant}", is_kept=variant in view.document.split())
                 context.close()
-
-
-def _filled_in(path: str, ids: Mapping[str, str]) -> str:
-    for name, known_id in ids.items():
-        path = path.replace(f"{{{name}}}", known_id)
-    return path
 
 
 def _picture(page: Page, view: View, name: str, *, is_kept: bool) -> None:

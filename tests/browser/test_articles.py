@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, StorageState, expect
+from playwright.sync_api import Page, expect
 
 from hora.service import Service
 from hora.stack.control import Stack
-from tests.browser.axe import serious_issues
-from tests.browser.conftest import PATIENCE_MS, WIDE, Troubles
+from tests.browser.conftest import PATIENCE_MS, Troubles
 
 TEXT = "Read *this*.\n\n```hora\ntable: name, owner\nfilter: name=a-run\n```\n"
 
@@ -64,25 +63,3 @@ def test_nobody_overwrites_what_somebody_else_wrote(page: Page, service: Service
     expect(page.get_by_role("alert")).to_contain_text("has version 2 now")
     expect(page.get_by_label("Text, in Markdown")).to_have_value("Mine.")
     assert service.article(article["id"])["text"] == "Theirs."
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_articles_have_no_serious_accessibility_issues(
-    browser: Browser, site: Stack, session: StorageState, service: Service, scheme: str
-) -> None:
-    article = service.create_article("Accessible", TEXT)
-    context = browser.new_context(
-        base_url=site.url, viewport=WIDE, color_scheme=scheme, storage_state=session, bypass_csp=True
-    )
-    page = context.new_page()
-    issues = []
-    for path, ready in (
-        ("/articles", "Accessible"),
-        (f"/articles/{article['id']}", "a-run"),
-        (f"/articles/{article['id']}?edit=1", "a-run"),
-    ):
-        page.goto(path)
-        expect(page.get_by_text(ready).first).to_be_visible()
-        issues += serious_issues(page)
-    context.close()
-    assert issues == []

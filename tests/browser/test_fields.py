@@ -13,7 +13,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Job
-from tests.browser.axe import serious_issues
+from tests.browser.axe import issues
 from tests.browser.conftest import Troubles
 
 API_ALONE = ("database", "broker", "migrations", "api")
@@ -136,12 +136,12 @@ def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
     page.get_by_role("button", name="Falling").click()
     expect_jobs(page, 1, 2, 3, 4)
     line(page, 1).get_by_role("button", name="or").click()
-    assert serious_issues(page) == []
+    assert issues(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.get_by_label("Group").select_option("spec.batch_size")
     expect(page.get_by_role("button", name="spec.batch_size 64", exact=True)).to_be_visible()
     page.keyboard.press("Escape")
-    assert serious_issues(page) == []
+    assert issues(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     context.close()
     assert troubles.unexpected() == []

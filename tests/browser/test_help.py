@@ -8,10 +8,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from hora.stack.control import Stack
-from tests.browser.axe import serious_issues
+from tests.browser.axe import issues
 from tests.browser.conftest import WIDE, Troubles
 
 API_ALONE = ("database", "broker", "migrations", "api")
+
+OF_THE_THEME = (".sidebar-drawer", "page-has-heading-one")  # its second sidebar, and the page of the search
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +73,12 @@ def test_the_dashboard_links_to_the_documentation(reader: Page, troubles: Troubl
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
-def test_the_documentation_has_no_serious_accessibility_issues(
+def test_the_documentation_has_no_accessibility_issues(
     browser: Browser, site: Stack, path: str, scheme: str
 ) -> None:
     context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     page.goto(f"/help/{path}")
     expect(page.get_by_role("main")).to_be_visible()
-    assert serious_issues(page) == []
+    assert [issue for issue in issues(page) if not any(text in issue for text in OF_THE_THEME)] == []
     context.close()
