@@ -273,6 +273,18 @@ def test_a_token_is_shown_once_and_revoked(page: Page) -> None:
     expect(row.get_by_role("button")).to_have_count(0)
 
 
+def test_a_webhook_gets_the_format_that_was_chosen(page: Page, service: Service) -> None:
+    page.goto("/webhooks")
+    page.get_by_text("New webhook").click()
+    page.get_by_role("textbox", name="Address").fill("https://chat.example.com/hooks/1")
+    page.get_by_label("Format").select_option("slack")
+    page.get_by_role("button", name="Create the webhook").click()
+    expect(page.get_by_role("row").filter(has_text="chat.example.com")).to_contain_text("slack")
+    (created,) = (one for one in service.webhooks() if "chat" in one["url"])
+    assert created["format"] == "slack"
+    service.remove_webhook(created["id"])
+
+
 def test_an_admin_changes_a_project_and_its_members(page: Page, service: Service, troubles: Troubles) -> None:
     troubles.allowed.append("404")  # a user whom nobody knows
     page.goto("/projects/vision")
