@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from fastapi import Query, Request, Response
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from api.callers import router
 from api.costs import TAKES_A_TURN
@@ -12,12 +13,14 @@ from api.openapi import NO_SUCH_JOB
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
 from api.problems import invalid
+from jobs.db.tables import Job
 from jobs.lifecycle import history
 from jobs.lifecycle.attempt_devices import devices_of
 from jobs.lifecycle.store import get_job, some_jobs
 from jobs.model.log_levels import LogLevel
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import MAX_GPUS
+from jobs.suggestions import meant
 from jobs.telemetry import samples, series
 from jobs.telemetry.axes import Axis, AxisRange
 from jobs.telemetry.downsampling import FEWEST_POINTS
@@ -81,15 +84,16 @@ def get_metrics(
 
     Series of rank -1 are over all ranks, with one point per epoch. The epoch axis has these, and `step_time_p50_s`,
     `step_time_p95_s`, `epoch_data_wait_s` and `epoch_allreduce_s` of each rank. To get the points of all steps on it,
-    send the metric as `name`.
+    send the metric as `name`. A single name that an ended job never reported is refused; a live job may report it yet.
     """
     with services.sessions() as session:
         tag = tag_of(versions.of_metrics(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
+        job = get_job(session, job_id)
         of_job = series.metrics(
             session,
-            get_job(session, job_id),
+            job,
             names=name,
             ranks=rank,
             axis=axis,
@@ -97,7 +101,19 @@ def get_metrics(
             max_points=max_points,
             bands=bands,
         )
+        if len(name) == 1 and not of_job:
+            _require_metric(session, job, name[0])
     return answer_with(MetricsView.model_validate({"series": of_job}), tag)
+
+
+def _require_metric(session: Session, job: Job, name: str) -> None:
+    """Refuse a name that none of the metrics of an ended job has. A live job may report it yet. Raises `Invalid`."""
+    if job.ended_at is None:
+        return
+    names = sorted({one.name for one in series.metrics(session, job, max_points=FEWEST_POINTS)})
+    if names and name not in names:
+        why = f"the job has no metric of this name; it has: {', '.join(names)}{meant(name, names)}"
+        raise invalid([FieldProblem("name", why, name[:80])])
 
 
 @routes.get("/metrics", response_model=ManyMetricsView, responses=UNCHANGED, dependencies=[TAKES_A_TURN])

@@ -1,13 +1,14 @@
 """`hora logs` and `hora metrics`: the log and the series of a job. Part of the command line of `hora.cli.app`."""
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hora.cli.exit_codes import NOT_FINISHED, NOT_FOUND
 from hora.cli.options import AsJson, JobId
 from hora.cli.output import console_of, print_json, say, tell
+from hora.errors import Json, ProblemError
 from jobs.model.log_levels import LogLevel
 
 if TYPE_CHECKING:
@@ -64,12 +65,12 @@ def metrics(
         raise typer.BadParameter("--csv and --json exclude each other")
     with connect() as client:
         if as_csv:
-            series = client.metrics(job_id, name=name, max_points=_MOST_OF_CSV)
+            series = _metrics(client, job_id, name, max_points=_MOST_OF_CSV)
             if name and not series:
                 _check_name(client, job_id, name)
             print(comma_separated(series), end="")
             return
-        series = client.metrics(job_id, name=name, axis="epoch")
+        series = _metrics(client, job_id, name, axis="epoch")
         if as_json:
             print_json({"series": series})
             return
@@ -84,6 +85,16 @@ def metrics(
         print(figure, end="\n\n")
     if not figures:
         say("There are no values yet.")
+
+
+def _metrics(client: "Service", job_id: str, name: str | None, **options: Any) -> list[Json]:
+    """The series of a job. A name that the service refuses is answered as `_check_name` does."""
+    try:
+        return client.metrics(job_id, name=name, **options)
+    except ProblemError:
+        if name:
+            _check_name(client, job_id, name)
+        raise
 
 
 def _check_name(client: "Service", job_id: str, name: str) -> None:

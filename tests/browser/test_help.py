@@ -73,9 +73,7 @@ def test_the_dashboard_links_to_the_documentation(reader: Page, troubles: Troubl
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
-def test_the_documentation_has_no_accessibility_issues(
-    browser: Browser, site: Stack, path: str, scheme: str
-) -> None:
+def test_the_documentation_has_no_accessibility_issues(browser: Browser, site: Stack, path: str, scheme: str) -> None:
     context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     page.goto(f"/help/{path}")

@@ -51,7 +51,15 @@ def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submit_jo
         {"name": "accuracy", "rank": -1, "x": [1, 2], "y": [0.5, 0.75], "bands": []}
     ]
     assert len(metrics(api, job_id, name=["loss", "accuracy"])) == 3
-    assert metrics(api, job_id, name="nothing") == []
+    assert metrics(api, job_id, name="acuracy") == []  # it may come yet
+    api.post(f"/v1/jobs/{job_id}/cancel")
+    assert api.get(f"/v1/jobs/{job_id}").json()["ended_at"] is not None
+    (error,) = api.get(f"/v1/jobs/{job_id}/metrics?name=acuracy").json()["errors"]
+    allowed = "it has: accuracy, loss; did you mean accuracy?"
+    assert (error["field"], error["message"]) == ("name", f"the job has no metric of this name; {allowed}")
+    assert len(metrics(api, job_id, name=["acuracy", "accuracy"])) == 1
+    assert metrics(api, job_id, name=["acuracy", "los"]) == []
+    assert metrics(api, job_id, name="loss", rank=7) == []
 
 
 def test_points_that_a_later_attempt_ran_again_are_left_out(
