@@ -28,6 +28,7 @@ export type SampleSeries = Schemas["SampleSeriesView"];
 export type Summary = Schemas["SummaryView"];
 export type Code = Schemas["CodeView"];
 export type Artifact = Schemas["ArtifactView"];
+export type Checkpoint = Schemas["CheckpointView"];
 export type Analysis = Schemas["Analysis"];
 export type Finding = Schemas["Finding"];
 export type Ledger = Schemas["Ledger"];

@@ -14,6 +14,7 @@ import { NotesPanel } from "./notes/notes_panel.tsx";
 import { Overview } from "./overview.tsx";
 import styles from "./page.module.css";
 import { ArtifactsPanel } from "./results/artifacts.tsx";
+import { CheckpointsPanel } from "./results/checkpoints.tsx";
 import { SpecPanels } from "./spec/spec_panel.tsx";
 import { Timeline } from "./timeline/timeline.tsx";
 import { useJob, useOfJob } from "./use_job.ts";
@@ -92,7 +93,12 @@ function Loaded({ job, events, onChange }: LoadedProps) {
       </nav>
       {tab.value === "logs" && <LogPanel job={job} />}
       {tab.value === "spec" && <SpecPanels job={job} />}
-      {tab.value === "artifacts" && <ArtifactsPanel job={job} />}
+      {tab.value === "artifacts" && (
+        <>
+          <ArtifactsPanel job={job} />
+          <CheckpointsPanel job={job} />
+        </>
+      )}
       {tab.value === "notes" && <NotesPanel job={job} onChange={onChange} />}
       {tab.value === "events" && <EventsPanel events={events} />}
       {isOverview && <Overview job={job} advice={advice} />}

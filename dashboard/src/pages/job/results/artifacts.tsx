@@ -7,6 +7,7 @@ import { Panel } from "../../../parts/panel.tsx";
 import { CopyButton } from "../copy_button.tsx";
 import { RowsTable } from "../rows_table.tsx";
 import { useOfJob } from "../use_job.ts";
+import { FileLink } from "./file_link.tsx";
 import styles from "./results.module.css";
 
 const MOST = 500; // the api's limit for one answer
@@ -42,7 +43,7 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
         rows={list.items}
         keyOf={({ path }) => path}
         columns={[
-          { name: "File", cell: ({ path }) => <Download job={job.id} path={path} /> },
+          { name: "File", cell: ({ path }) => <FileLink above={`/v1/jobs/${job.id}/artifacts`} path={path} /> },
           {
             name: "Size",
             isFigure: true,
@@ -57,15 +58,6 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
         <Notice>Only the first {number(MOST)} files are listed; the command fetches all.</Notice>
       )}
     </>
-  );
-}
-
-function Download({ job, path }: { job: string; path: string }) {
-  const address = path.split("/").map(encodeURIComponent).join("/");
-  return (
-    <a class={styles["file"]} href={`/v1/jobs/${job}/artifacts/${address}`} download={path.split("/").at(-1) ?? path}>
-      {path}
-    </a>
   );
 }
 
