@@ -10,6 +10,8 @@ import {
   piecesOf,
   plain,
   rowStarts,
+  timeLengthOf,
+  timeOf,
   withNewer,
   withOlder,
 } from "./lines.ts";
@@ -82,4 +84,10 @@ test("a failure shows the ranks' last lines, or all last lines if the launch fai
   assert.deepEqual(ids(lastWords(lines, false, 1)), [2]);
   assert.deepEqual(ids(lastWords(lines, true, 9)), [1, 2, 3]);
   assert.deepEqual(ids(lastWords([printed(3, -1)], false, 9)), [3]);
+});
+
+test("lines begin with their time, and with the day only if they are of several days", () => {
+  const at = (day: number): LogLine => ({ ...line(day, "words"), at: new Date(2026, 10, day, 9, 5, 7).toISOString() });
+  assert.equal(timeOf(at(3).at, timeLengthOf([at(3), at(3)])), "09:05:07 ");
+  assert.equal(timeOf(at(3).at, timeLengthOf([at(3), at(5)])), "11-03 09:05:07 ");
 });

@@ -125,3 +125,20 @@ export function lastWords(lines: readonly LogLine[], isOfLauncher: boolean, most
 export function rankName(rank: number): string {
   return rank < 0 ? "launcher" : `rank ${rank}`;
 }
+
+const CLOCK = 9; // letters: "14:02:03 "
+const DAY = 6; // letters: "11-27 "
+
+/** How many letters the time of each line takes: with the date if the lines are of several days. */
+export function timeLengthOf(lines: readonly LogLine[]): number {
+  const isOneDay = lines[0]?.at.slice(0, 10) === lines.at(-1)?.at.slice(0, 10);
+  return isOneDay ? CLOCK : DAY + CLOCK;
+}
+
+/** A time on this machine's clock, in as many letters. `Intl` takes much longer. */
+export function timeOf(at: string, length: number): string {
+  const date = new Date(at);
+  const two = (value: number): string => String(value).padStart(2, "0");
+  const day = length > CLOCK ? `${two(date.getMonth() + 1)}-${two(date.getDate())} ` : "";
+  return `${day}${date.toTimeString().slice(0, 8)} `;
+}

@@ -21,6 +21,7 @@ const levelParam = param("log_level");
 const needleParam = param("log_find");
 const onlyMatchesParam = param("log_only");
 const wrapParam = param("log_wrap", "on");
+const timesParam = param("log_times");
 
 const TYPING_MS = 300;
 
@@ -65,6 +66,7 @@ export function LogPanel({ job }: { job: Job }) {
               lines={lines}
               hasOlder={hasOlder === true}
               isWrapped={wrapParam.value === "on"}
+              hasTimes={timesParam.value !== ""}
               isFollowing={isFollowing}
               onFollow={setFollowing}
               onNearTop={() => void feed.older()}
@@ -109,16 +111,19 @@ function Tools({ job, source }: { job: Job; source: Source }) {
           <option value="error">errors</option>
         </select>
       </label>
-      <label class={styles["field"]}>
-        <input
-          type="checkbox"
-          checked={wrapParam.value === "on"}
-          onChange={(event) => wrapParam.set(event.currentTarget.checked ? "on" : "off")}
-        />
-        Wrap
-      </label>
+      <Switch text="Times" isOn={timesParam.value !== ""} onChange={(isOn) => timesParam.set(isOn ? "on" : "")} />
+      <Switch text="Wrap" isOn={wrapParam.value === "on"} onChange={(isOn) => wrapParam.set(isOn ? "on" : "off")} />
       <DownloadLog job={job} source={source} />
     </>
+  );
+}
+
+function Switch({ text, isOn, onChange }: { text: string; isOn: boolean; onChange: (isOn: boolean) => void }) {
+  return (
+    <label class={styles["field"]}>
+      <input type="checkbox" checked={isOn} onChange={(event) => onChange(event.currentTarget.checked)} />
+      {text}
+    </label>
   );
 }
 

@@ -5,9 +5,9 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { LogLine } from "../../../api/types.ts";
 import { moment } from "../../../format.ts";
 import { type InView, useRowsInView } from "../../../parts/window.tsx";
-import { CUT, indexOfId, lineAtRow, piecesOf, rankName, rowStarts } from "./lines.ts";
+import { CUT, indexOfId, lineAtRow, piecesOf, rankName, rowStarts, timeLengthOf, timeOf } from "./lines.ts";
 import styles from "./logs.module.css";
-import { useColumns } from "./use_columns.ts";
+import { FEWEST_COLUMNS, useColumns } from "./use_columns.ts";
 
 const ROW_PX = 19;
 const GUTTER_PX = 58;
@@ -18,6 +18,8 @@ interface Props {
   lines: readonly LogLine[];
   hasOlder: boolean;
   isWrapped: boolean;
+  /** Whether each line begins with its time. */
+  hasTimes: boolean;
   /** Whether the newest line is kept in view. */
   isFollowing: boolean;
   onFollow: (isFollowing: boolean) => void;
@@ -33,6 +35,7 @@ export function LogRows({
   lines,
   hasOlder,
   isWrapped,
+  hasTimes,
   isFollowing,
   onFollow,
   onNearTop,
@@ -44,7 +47,9 @@ export function LogRows({
   const sample = useRef<HTMLSpanElement>(null);
   const columns = useColumns(scroller, sample, SAMPLE.length, GUTTER_PX);
   const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
-  const room = isWrapped ? columns.count : Number.POSITIVE_INFINITY;
+  const timeLength = hasTimes ? timeLengthOf(lines) : 0;
+  const count = Math.max(FEWEST_COLUMNS, columns.count - timeLength);
+  const room = isWrapped ? count : Number.POSITIVE_INFINITY;
   const starts = useMemo(() => rowStarts(lines, room, opened), [lines, room, opened]);
   const rows = starts[lines.length] as number;
   const inView = useRowsInView(scroller, rows, ROW_PX);
@@ -79,7 +84,8 @@ export function LogRows({
           lines={lines}
           starts={starts}
           inView={inView}
-          widthPx={isWrapped ? columns.count * columns.widthPx + 0.5 : null}
+          widthPx={isWrapped ? count * columns.widthPx + 0.5 : null}
+          timeLength={timeLength}
           needle={needle}
           targetId={target?.id ?? null}
           opened={opened}
@@ -98,6 +104,8 @@ interface LinesInViewProps {
   inView: InView;
   /** Of the text, where it is wrapped. */
   widthPx: number | null;
+  /** Letters of the time before each line; 0: none. */
+  timeLength: number;
   needle: string;
   targetId: number | null;
   /** Ids of the long lines that are shown in full. */
@@ -105,7 +113,17 @@ interface LinesInViewProps {
   onOpen: (id: number) => void;
 }
 
-function LinesInView({ lines, starts, inView, widthPx, needle, targetId, opened, onOpen }: LinesInViewProps) {
+function LinesInView({
+  lines,
+  starts,
+  inView,
+  widthPx,
+  timeLength,
+  needle,
+  targetId,
+  opened,
+  onOpen,
+}: LinesInViewProps) {
   const first = lineAtRow(starts, inView.first);
   const end = inView.end === 0 ? 0 : lineAtRow(starts, inView.end - 1) + 1;
   return (
@@ -116,6 +134,7 @@ function LinesInView({ lines, starts, inView, widthPx, needle, targetId, opened,
           line={line}
           topPx={(starts[first + index] as number) * ROW_PX}
           widthPx={widthPx}
+          timeLength={timeLength}
           isFirstOfAttempt={index > 0 && line.attempt !== lines[first + index - 1]?.attempt}
           needle={needle}
           isTarget={line.id === targetId}
@@ -178,6 +197,8 @@ interface LineProps {
   topPx: number;
   /** Of the text, where it is wrapped. */
   widthPx: number | null;
+  /** Letters of the time before each line; 0: none. */
+  timeLength: number;
   isFirstOfAttempt: boolean;
   needle: string;
   isTarget: boolean;
@@ -185,7 +206,7 @@ interface LineProps {
   onOpen: () => void;
 }
 
-function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpened, onOpen }: LineProps) {
+function Line({ line, topPx, widthPx, timeLength, isFirstOfAttempt, needle, isTarget, isOpened, onOpen }: LineProps) {
   const { at, attempt, rank, text } = line;
   const hidden = isOpened ? 0 : text.length - CUT;
   const position = { transform: `translateY(${topPx}px)` };
@@ -206,6 +227,11 @@ function Line({ line, topPx, widthPx, isFirstOfAttempt, needle, isTarget, isOpen
       }}
     >
       <RankTag rank={rank} />
+      {timeLength > 0 && (
+        <time class={styles["time"]} style={{ width: `${timeLength}ch` }}>
+          {timeOf(at, timeLength)}
+        </time>
+      )}
       <span
         class={widthPx === null ? styles["text"] : styles["wrapped"]}
         style={widthPx === null ? {} : { width: `${widthPx}px` }}

@@ -3,6 +3,8 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 
+export const FEWEST_COLUMNS = 20;
+
 export interface Columns {
   readonly count: number;
   /** Of one letter; 0 before it was measured. */
@@ -22,7 +24,7 @@ export function useColumns(
     if (element === null || sample.current === null) return;
     const widthPx = sample.current.getBoundingClientRect().width / sampleLength;
     const measure = (): void => {
-      const count = Math.max(20, Math.floor((element.clientWidth - besidePx) / widthPx));
+      const count = Math.max(FEWEST_COLUMNS, Math.floor((element.clientWidth - besidePx) / widthPx));
       setColumns((now) => (now.count === count && now.widthPx === widthPx ? now : { count, widthPx }));
     };
     const watcher = new ResizeObserver(measure);
