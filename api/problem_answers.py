@@ -203,6 +203,7 @@ _NOT_FOUND_BY_PARAMETER: dict[tuple[str, ...], type[LookupError]] = {
     ("path", "version"): DatasetNotFound,
     ("path", "upload_id"): UploadNotFound,
     ("path", "digest"): CodeNotFound,
+    ("path", "other"): CodeNotFound,
     ("path", "attempt"): CheckpointNotFound,
     ("path", "step"): CheckpointNotFound,
     ("path", "token_id"): TokenNotFound,

@@ -1,12 +1,14 @@
-"""Archives of code: send one that was uploaded, look into it, and download it."""
+"""Archives of code: send one that was uploaded, look into it, compare it with another, and download it."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, Path, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from api import code_reading
 from api.callers import CODE_ONLY, Caller, CallerHere, router
@@ -16,14 +18,17 @@ from api.deps import IfNoneMatch, Services, ServicesHere, as_json, only_json
 from api.files.opened_uploads import opened, remove_bytes, remove_upload, usable_upload, wrong_upload
 from api.openapi import CREATED, problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304, is_known, tag_of
+from api.problems import Problem
 from jobs.data import code, uploads
 from jobs.data.code import NewCode
 from jobs.data.code_archives import BadArchive
+from jobs.data.code_texts import MOST_TEXT_BYTES
 from jobs.data.uploads import UploadGone, UploadInUse
 from jobs.db.tables import Upload
 from jobs.model.scopes import Scope
 from jobs.people import audit
-from jobs.views.code import CodeView, NewCodeArchive
+from jobs.suggestions import meant
+from jobs.views.code import CodeDifferenceView, CodeFileView, CodeView, FileDifferenceView, NewCodeArchive
 
 routes = router("code")
 
@@ -39,6 +44,12 @@ _BYTES: dict[int | str, dict[str, Any]] = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The text of the file", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+_NO_TEXT = "The file is no text, is longer than 512 KiB, or takes too long to find"
+_FOR_GOOD = "private, max-age=31536000, immutable"
+_MOST_COMPARED_BYTES = 16 * 1024 * 1024  # of all files together, whose lines are compared
 _KINDS = {b"PK": "zip", b"\x1f\x8b": "tar.gz"}
 
 Digest = Annotated[
@@ -48,6 +59,23 @@ Digest = Annotated[
         json_schema_extra={"format": "digest"},
         description="SHA-256 of the archive's bytes",
         examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"],
+    ),
+]
+OtherDigest = Annotated[
+    str,
+    Path(
+        pattern="^[0-9a-f]{64}$",
+        json_schema_extra={"format": "digest"},
+        description="SHA-256 of the bytes of the other archive",
+        examples=["2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"],
+    ),
+]
+CodePath = Annotated[
+    str,
+    Path(
+        json_schema_extra={"format": "code-path"},
+        description="The file's path, as in the list of files",
+        examples=["train.py"],
     ),
 ]
 
@@ -131,7 +159,7 @@ def download_code(
     with services.sessions() as session:
         row = code.get_code(session, digest, user=caller.user, is_admin=caller.may(Scope.ADMIN), with_files=False)
         size_bytes = row.size_bytes
-        kept = {"ETag": f'"{digest}"', "Cache-Control": "private, max-age=31536000, immutable"}
+        kept = {"ETag": f'"{digest}"', "Cache-Control": _FOR_GOOD}
         if is_known(kept["ETag"], if_none_match):
             return Response(status_code=304, headers=kept)
         first = code.piece_of(session, digest, 0)
@@ -144,6 +172,100 @@ def download_code(
         "X-Content-Type-Options": "nosniff",
     }
     return StreamingResponse(_pieces(services, digest, first, size_bytes), 200, sent, "application/octet-stream")
+
+
+@routes.get(
+    "/code/{digest}/files/{path:path}",
+    response_class=PlainTextResponse,
+    responses=_TEXT | UNCHANGED | problems(s404="No such archive or file, or the caller may not see it", s409=_NO_TEXT),
+    dependencies=[PROCESS_TAKES_A_TURN],
+)
+def get_code_text(
+    digest: Digest, path: CodePath, services: ServicesHere, caller: CallerHere, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get the text of a file of an archive, up to 512 KiB in UTF-8."""
+    files = _files_of(services, caller, digest)
+    file = files.get(path)
+    if file is None:
+        detail = f"the code {digest[:12]} has no such file{meant(path, files)}"
+        raise Problem(404, "code-file-not-found", "File not found", detail)
+    headers = {
+        "ETag": f'"{file.sha256}"',
+        "Cache-Control": _FOR_GOOD,
+        "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+    }
+    if is_known(headers["ETag"], if_none_match):
+        return Response(status_code=304, headers=headers)
+    text = None
+    if file.size_bytes <= MOST_TEXT_BYTES:
+        with _readable(), code_reading.fetched(services.sessions, digest) as archive:
+            text = code_reading.text_in(archive, path)
+    if text is None:
+        detail = f"the file has {file.size_bytes} bytes, and is no text or is too long: download the archive"
+        raise Problem(409, "no-text", "No text", detail)
+    return PlainTextResponse(text, headers=headers)
+
+
+@routes.get(
+    "/code/{digest}/diff/{other}",
+    response_model=CodeDifferenceView,
+    responses=UNCHANGED | _NO_SUCH_CODE | problems(s409="It takes too long to compare them"),
+    dependencies=[PROCESS_TAKES_A_TURN],
+)
+def compare_code(
+    digest: Digest, other: OtherDigest, services: ServicesHere, caller: CallerHere, if_none_match: IfNoneMatch = None
+) -> Response:
+    """Get the files that differ between two archives, from the first to the other, with their lines.
+
+    Lines are shown of texts up to 512 KiB, and of about a megabyte of differences in all.
+    """
+    before, after = (_files_of(services, caller, each) for each in (digest, other))
+    headers = {"ETag": f'"{digest[:32]}-{other[:32]}"', "Cache-Control": _FOR_GOOD}
+    if is_known(headers["ETag"], if_none_match):
+        return Response(status_code=304, headers=headers)
+    changes = {
+        path: "added" if path not in before else "removed" if path not in after else "changed"
+        for path in sorted(before.keys() | after.keys())
+        if path not in before or path not in after or before[path].sha256 != after[path].sha256
+    }
+    fetched = partial(code_reading.fetched, services.sessions)
+    with _readable(), fetched(digest) as old, fetched(other) as new:
+        hunks = code_reading.hunks_between(old, new, _short_enough(changes, before, after)) if changes else {}
+    files = [
+        FileDifferenceView(path=path, change=change, hunks=hunks.get(path))  # type: ignore[arg-type]
+        for path, change in changes.items()
+    ]
+    return as_json(CodeDifferenceView(before=digest, after=other, files=files), headers=headers)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """409 if an archive takes too long to look into."""
+    try:
+        yield
+    except BadArchive as error:
+        raise Problem(409, "code-unreadable", "Code cannot be shown", f"{error}; download the archive") from None
+
+
+def _files_of(services: Services, caller: Caller, digest: str) -> dict[str, CodeFileView]:
+    """The files of an archive that the caller may see, by path."""
+    with services.sessions() as session:
+        row = code.get_code(session, digest, user=caller.user, is_admin=caller.may(Scope.ADMIN))
+        return {file.path: file for file in CodeView.model_validate(row).files}
+
+
+def _short_enough(paths: Iterable[str], *sides: Mapping[str, CodeFileView]) -> list[str]:
+    """The first files whose lines are compared: single ones that are too long are left out."""
+    left, chosen = _MOST_COMPARED_BYTES, list[str]()
+    for path in paths:
+        sizes = [side[path].size_bytes for side in sides if path in side]
+        if max(sizes) <= MOST_TEXT_BYTES:
+            left -= sum(sizes)
+            if left < 0:
+                break
+            chosen.append(path)
+    return chosen
 
 
 async def _pieces(services: Services, digest: str, first: bytes, size_bytes: int) -> AsyncIterator[bytes]:

@@ -1,17 +1,12 @@
 """How two jobs differ: their code, their specs and their results. Called by `hora diff`."""
 
-import difflib
-import tempfile
 from collections.abc import Mapping
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from hora.errors import Json
 from hora.service import Service
-from hora.service.sending_code import fetch_code
 
-_MOST_BYTES = 512 * 1024  # of a file whose lines are compared
+_CHANGES = ("added", "removed", "changed")
 
 
 def compare(client: Service, job_ids: tuple[str, str]) -> Json:
@@ -38,48 +33,20 @@ def _settings(spec: Json) -> dict[str, Any]:
 
 
 def _code_difference(client: Service, jobs: list[Json]) -> Json:
-    digests = [job.get("code") for job in jobs]
-    if digests[0] == digests[1]:
-        files: list[dict[str, str]] = [{}, {}]
-    else:
-        views = [client.code(digest)["files"] if digest else [] for digest in digests]
-        files = [{file["path"]: file["sha256"] for file in view} for view in views]
-    old, new = files
-    changed = sorted(path for path in old.keys() & new.keys() if old[path] != new[path])
-    added, removed = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
-    with ExitStack() as stack:
-        folders = [_unpacked(client, digest, stack) if any(files) else None for digest in digests]
-        binary: list[str] = []
-        diff: list[str] = []
-        for path in sorted([*changed, *added, *removed]):
-            before, after = (_lines(folder, path) for folder in folders)
-            if before is None or after is None:
-                binary.append(path)
-                continue
-            old_name, new_name = (f"{job['id']}/{path}" for job in jobs)
-            diff += difflib.unified_diff(before, after, old_name, new_name, lineterm="")
-    named = {"added": added, "removed": removed, "changed": changed, "binary": binary}
-    return {"digests": digests, **named, "diff": "\n".join(diff)}
-
-
-def _unpacked(client: Service, digest: str | None, stack: ExitStack) -> Path | None:
-    if digest is None:
-        return None
-    return fetch_code(client, digest, Path(stack.enter_context(tempfile.TemporaryDirectory())) / "code")
-
-
-def _lines(folder: Path | None, path: str) -> list[str] | None:
-    """The lines of a file; none if there is no such file. None if it is no text, or too long to compare."""
-    file = folder / path if folder is not None else None
-    if file is None or not file.exists():
-        return []
-    if file.stat().st_size > _MOST_BYTES:
-        return None
-    try:
-        text = file.read_bytes().decode()
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else text.splitlines()
+    before, after = digests = [job.get("code") for job in jobs]
+    files: list[Json] = []
+    if before and after and before != after:
+        files = client.code_difference(before, after)["files"]
+    elif before != after:  # one of the jobs runs no code: no lines to compare
+        digest, change = (before, "removed") if before else (after, "added")
+        files = [{"path": file["path"], "change": change, "hunks": ""} for file in client.code(str(digest))["files"]]
+    of = {change: [file["path"] for file in files if file["change"] == change] for change in _CHANGES}
+    binary = [file["path"] for file in files if file["hunks"] is None]
+    old_id, new_id = (job["id"] for job in jobs)
+    diff = [
+        f"--- {old_id}/{file['path']}\n+++ {new_id}/{file['path']}\n{file['hunks']}" for file in files if file["hunks"]
+    ]
+    return {"digests": digests, **of, "binary": binary, "diff": "\n".join(diff)}
 
 
 def _results(job: Json) -> dict[str, Any]:

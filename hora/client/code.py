@@ -5,13 +5,18 @@ from pathlib import Path
 
 from hora.client.resource import Resource, reads
 from hora.service import Service
-from jobs.views.code import CodeView
+from jobs.views.code import CodeDifferenceView, CodeView
 
 
 class Code(Resource):
     """`client.code`."""
 
     get = reads(CodeView, Service.code)
+    diff = reads(CodeDifferenceView, Service.code_difference)
+
+    def text(self, digest: str, path: str) -> str:
+        """The text of a file in an archive of code, up to 512 KiB."""
+        return self._service.code_text(digest, path)
 
     def send(self, folder: Path | str = ".", *, on_bytes: Callable[[int], None] | None = None) -> CodeView:
         """Send a folder of code: its `digest` is the `code` of a spec. What the service has is not sent again.

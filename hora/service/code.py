@@ -20,6 +20,15 @@ class CodeCalls(Calls):
         """What is in an archive of code."""
         return self._wire.document("GET", api_path("code", digest))
 
+    def code_text(self, digest: str, path: str) -> str:
+        """The text of a file in an archive of code."""
+        with self._wire.download(api_path("code", digest, "files", *path.split("/")), {}) as answer:
+            return answer.read().decode()
+
+    def code_difference(self, digest: str, other: str) -> Json:
+        """The files that differ between two archives of code, with their lines."""
+        return self._wire.document("GET", api_path("code", digest, "diff", other))
+
     def code_bytes(self, digest: str) -> Iterator[bytes]:
         """The bytes of an archive: a .tar.gz, .tar or .zip. They can break off, with `ServiceUnavailable`."""
         with self._wire.download(api_path("code", digest, "archive"), {}) as answer:

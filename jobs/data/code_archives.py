@@ -1,6 +1,7 @@
 """Archives of code: what is in them, and unpacking them. They come from strangers: `jobs.data.archives` has the guards.
 
-Called by the process of the api that looks at a new archive (`api.code_inspection`), and by workers.
+Called by the process of the api that looks at archives (`api.code_inspection`), by `jobs.data.code_texts`, and by
+workers.
 
     BadArchive      the archive is refused; the text is for its sender
 """
@@ -38,7 +39,7 @@ def inspect(archive: Path, *, most_bytes: int = MOST_UNPACKED_BYTES) -> list[Cod
 
     `most_bytes` is how many bytes may come out of it. It writes nothing and reads every file.
     """
-    limits = _limits(most_bytes)
+    limits = limits_of_code(most_bytes)
     try:
         _check_kind(archive)
         counter = Counter(limits, archive.stat().st_size)
@@ -63,12 +64,13 @@ def unpack(archive: Path, folder: Path) -> None:
     """
     try:
         _check_kind(archive)
-        unpack_tree(archive, folder, _limits(MOST_UNPACKED_BYTES), keep_executable=True)
+        unpack_tree(archive, folder, limits_of_code(MOST_UNPACKED_BYTES), keep_executable=True)
     except Refused as refusal:
         raise BadArchive(str(refusal)) from refusal
 
 
-def _limits(most_bytes: int) -> Limits:
+def limits_of_code(most_bytes: int) -> Limits:
+    """The limits on what comes out of an archive of code."""
     return Limits(max_bytes=most_bytes, max_entries=MOST_FILES, max_ratio=_MOST_RATIO)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,3 +41,21 @@ class CodeView(View):
     files: Sequence[CodeFileView] = Field(description="Sorted by path")
     created_at: datetime
     used_at: datetime = Field(description="When it was last sent, or a job was submitted with it")
+
+
+class FileDifferenceView(View):
+    """A file that differs between two archives of code."""
+
+    path: str
+    change: Literal["added", "removed", "changed"]
+    hunks: str | None = Field(
+        description="Its hunks in the form of `diff -u`, from the first `@@` on. Null: it is no text, or too long"
+    )
+
+
+class CodeDifferenceView(View):
+    """How two archives of code differ. It never changes."""
+
+    before: str = Field(description="The digest of the first archive")
+    after: str = Field(description="The digest of the second archive")
+    files: Sequence[FileDifferenceView] = Field(description="Sorted by path")

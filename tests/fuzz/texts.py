@@ -197,6 +197,7 @@ _comparison = filled(
 TEXTS: dict[str, Text] = {
     "artifact-path": damaged(one_of("model.weights.h5", "checkpoints/1", "logs/rank0.txt", "a/../b", "//", "x" * 5000)),
     "byte-range": in_header(damaged(one_of(_byte_range, several(_byte_range, between=",")))),
+    "code-path": damaged(one_of("train.py", "lib/data.py", "a/../b", "//", "x" * 5000)),
     "checkpoint-path": damaged(one_of("step-0000000010.npz", "optimizer.pt", ".metadata", "../x", "//", "x" * 5000)),
     "cursor": _opaque("cursor", with_checksum(_lists)),
     "digest": damaged(seen("digest", "0" * 64)),

@@ -227,3 +227,42 @@ def test_oldest_unused_archives_of_a_user_make_room(sessions: Sessions) -> None:
     with sessions() as session:
         left = set(session.scalars(select(CodeArchive.digest)))
     assert left == {*digests[1:], newest, second}  # the second one is ben's too
+
+
+BEFORE = {"train.py": "a = 1\nb = 2\n", "old.py": "x\n", "same.py": "y\n", "data.bin": "\0"}
+AFTER = {"train.py": "a = 1\nb = 3\n", "lib/new.py": "z\n", "same.py": "y\n", "data.bin": "\0\0"}
+
+
+def test_text_of_a_file_is_sent_and_kept_by_its_content(api: TestClient, sessions: Sessions) -> None:
+    digest = store_code(sessions, {**BEFORE, "lib/é.py": "é\n", "long.txt": "x" * 600_000})
+    address = f"/v1/code/{digest}/files"
+    text = api.get(f"{address}/lib/é.py")
+    assert (text.status_code, text.text, text.headers["Content-Type"]) == (200, "é\n", "text/plain; charset=utf-8")
+    assert text.headers["X-Content-Type-Options"] == "nosniff"
+    assert "sandbox" in text.headers["Content-Security-Policy"]
+    assert api.get(f"{address}/lib/é.py", headers={"If-None-Match": text.headers["ETag"]}).status_code == 304
+    misspelt = api.get(f"{address}/trian.py")
+    assert misspelt.status_code == 404
+    assert misspelt.json()["detail"].endswith("; did you mean train.py?")
+    for path in ("../train.py", "lib", "/etc/passwd"):
+        assert api.get(f"{address}/{path.replace('/', '%2F')}").status_code == 404
+    for path in ("data.bin", "long.txt"):
+        assert (answer := api.get(f"{address}/{path}")).status_code == 409, answer.text
+        assert "is no text or is too long" in answer.json()["detail"]
+
+
+def test_archives_are_compared_by_file_and_line(api: TestClient, sessions: Sessions) -> None:
+    before, after = store_code(sessions, BEFORE), store_code(sessions, AFTER)
+    answer = api.get(f"/v1/code/{before}/diff/{after}")
+    assert answer.status_code == 200, answer.text
+    found = {file["path"]: (file["change"], file["hunks"]) for file in answer.json()["files"]}
+    assert found == {
+        "data.bin": ("changed", None),
+        "lib/new.py": ("added", "@@ -0,0 +1 @@\n+z"),
+        "old.py": ("removed", "@@ -1 +0,0 @@\n-x"),
+        "train.py": ("changed", "@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3"),
+    }
+    kept = api.get(f"/v1/code/{before}/diff/{after}", headers={"If-None-Match": answer.headers["ETag"]})
+    assert kept.status_code == 304
+    assert api.get(f"/v1/code/{before}/diff/{before}").json()["files"] == []
+    assert api.get(f"/v1/code/{before}/diff/{'0' * 64}").status_code == 404

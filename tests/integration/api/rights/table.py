@@ -283,6 +283,16 @@ ROWS = (
         )
         for part in ("", "/archive")
     ),
+    row(
+        "GET /v1/code/{digest}/files/{path:path}", READ,
+        Case("used_code train.py"), Case("sent_code sent.py", may="dora", refused="404 code-not-found"),
+    ),
+    row(
+        "GET /v1/code/{digest}/diff/{other}", READ,
+        Case("used_code used_code"),
+        Case("used_code sent_code", may="dora", refused="404 code-not-found"),
+        Case("sent_code used_code", may="dora", refused="404 code-not-found"),
+    ),
     # Hosts and what a spec can name
     row("GET /v1/hosts", READ),
     row("GET /v1/hosts/{name}", READ, Case("ha")),
