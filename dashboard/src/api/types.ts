@@ -27,6 +27,7 @@ export type SampleMetric = NonNullable<UtilizationQuery["metric"]>[number];
 export type SampleSeries = Schemas["SampleSeriesView"];
 export type Summary = Schemas["SummaryView"];
 export type Code = Schemas["CodeView"];
+export type CodeDifference = Schemas["CodeDifferenceView"];
 export type Artifact = Schemas["ArtifactView"];
 export type Checkpoint = Schemas["CheckpointView"];
 export type Analysis = Schemas["Analysis"];

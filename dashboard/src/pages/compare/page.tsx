@@ -8,6 +8,7 @@ import { listOf } from "../../query.ts";
 import { setParams } from "../../url.ts";
 import { AddRuns } from "./add_runs.tsx";
 import { ChooseRuns } from "./choose_runs.tsx";
+import { CodePanel } from "./code/code_difference.tsx";
 import { Coordinates } from "./coordinates.tsx";
 import { resultsAmong, settingsAmong } from "./fields.ts";
 import { GroupList } from "./group_list.tsx";
@@ -135,6 +136,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
       </div>
       <RunTable runs={runs} faded={faded} settings={settings} results={results} />
       {runs.length > 1 && <Coordinates runs={runs} faded={faded} settings={settings.differing} results={results} />}
+      <CodePanel runs={runs} />
     </>
   );
 }
