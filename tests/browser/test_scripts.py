@@ -93,6 +93,26 @@ def test_a_script_is_watched_and_cloned(page: Page, service: Service, spec: dict
     service.cancel(job_id)
 
 
+def test_code_is_read_and_compared(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
+    engine = engine_for(site.database_url)
+    files = {"train.py": SCRIPT.replace("mae=", "mse="), "lib/data.py": "# two numbers\npair = (1, 2)\n"}
+    other = store_code(sessions_for(engine), files, owner=service.me()["user"])
+    engine.dispose()
+    first, second = (service.submit(spec | {"params": SHORT, "code": code})["id"] for code in (spec["code"], other))
+    page.goto(f"/jobs/{second}")
+    page.get_by_role("link", name="2 files").click()
+    expect(page.get_by_role("region", name="Text of train.py")).to_contain_text("run.report(step=step, mse=")
+    page.get_by_role("link", name="data.py").click()
+    expect(page.get_by_role("region", name="Text of lib/data.py")).to_contain_text("pair = (1, 2)")
+    expect(page).to_have_url(re.compile("file=lib%2Fdata.py"))
+    page.goto(f"/compare?jobs={first},{second}")
+    code = page.get_by_role("region", name="Difference of code")
+    expect(code.get_by_role("region", name="Changes of train.py")).to_contain_text(re.compile(r"-.*mae=[^+]*\+.*mse="))
+    expect(code.get_by_role("region", name="Changes of lib/data.py")).to_contain_text("+pair = (1, 2)")
+    code.get_by_label("to").select_option(first)
+    expect(code).to_contain_text("Both ran the same code.")
+
+
 def test_a_study_of_a_parameter_is_compared_by_its_goal(page: Page, service: Service, spec: dict[str, Any]) -> None:
     base = spec | {"params": SHORT, "gpus": 1}
     study = service.submit_study({"name": "rates", "base": base, "grid": {"params.lr": [0.5, 0.25]}})["id"]

@@ -6,6 +6,7 @@ import { Notice, Waiting } from "../../parts/notice.tsx";
 import { withParams } from "../../query.ts";
 import { param, query } from "../../url.ts";
 import { useWholeAddress } from "../../whole_address.ts";
+import { CodePanel } from "./code/code_panel.tsx";
 import { EventsPanel } from "./events/events.tsx";
 import { Failure } from "./failure.tsx";
 import { Header } from "./header.tsx";
@@ -23,6 +24,7 @@ const TABS = [
   ["overview", "Overview"],
   ["logs", "Logs"],
   ["spec", "Spec"],
+  ["code", "Code"],
   ["artifacts", "Artifacts"],
   ["events", "Events"],
   ["notes", "Notes"],
@@ -75,7 +77,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
         <Timeline job={job} attempts={attempts.data?.items} events={events} />
       </Header>
       <nav class={styles["tabs"]} aria-label="Parts of the job">
-        {TABS.map(([value, text]) => (
+        {TABS.filter(([value]) => value !== "code" || job.code !== null).map(([value, text]) => (
           <a
             key={value}
             href={`?${withParams(query.value, { tab: value === "overview" ? null : value })}`}
@@ -93,6 +95,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
       </nav>
       {tab.value === "logs" && <LogPanel job={job} />}
       {tab.value === "spec" && <SpecPanels job={job} />}
+      {tab.value === "code" && job.code !== null && <CodePanel job={job} />}
       {tab.value === "artifacts" && (
         <>
           <ArtifactsPanel job={job} />

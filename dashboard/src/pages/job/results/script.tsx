@@ -82,9 +82,9 @@ function CodeRow({ digest }: { digest: string }) {
         Download {name}
       </a>
       {data !== undefined && (
-        <span class="muted" title={`Sent ${moment(data.created_at)}`}>
-          {" "}
-          {countText(data.files.length, "file")}, {bytes(data.size_bytes)}
+        <span title={`Sent ${moment(data.created_at)}`}>
+          {", "}
+          <a href="?tab=code">{countText(data.files.length, "file")}</a>, {bytes(data.size_bytes)}
         </span>
       )}
     </Row>
