@@ -85,6 +85,19 @@ def test_the_page_of_a_failed_job_begins_with_the_reason(page: Page, scene: Scen
     expect(page.get_by_role("slider")).to_have_count(0)
 
 
+def test_an_ended_job_is_trained_on_and_run_again(page: Page, service: Service, scene: Scene) -> None:
+    ended = service.job(scene.one_gpu)
+    page.goto(f"/jobs/{ended['id']}")
+    page.get_by_role("link", name="Train on").click()
+    expect(page).to_have_url(re.compile(f"weights%22:%22job:{ended['id']}%22,%22freeze_base%22:false"))
+    page.goto(f"/jobs/{ended['id']}")
+    page.get_by_role("button", name="Run again").click()
+    page.get_by_role("dialog").get_by_role("button", name="Submit it").click()
+    expect(page).not_to_have_url(re.compile(ended["id"]))
+    again = service.cancel(page.url.rsplit("/", 1)[-1])
+    assert again["spec"] == ended["spec"]
+
+
 def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, troubles: Troubles) -> None:
     troubles.allowed.append("422")  # the answer to the wrong batch size
     watch_shifts(page)

@@ -25,11 +25,13 @@ interface Props {
   title: string;
   /** The text of the button that confirms; the other button is "Back". */
   action: string;
+  /** Whether nothing is lost by it. */
+  isHarmless?: boolean;
   onAnswer: (isYes: boolean) => void;
   children: ComponentChildren;
 }
 
-export function Confirm({ title, action, onAnswer, children }: Props) {
+export function Confirm({ title, action, isHarmless = false, onAnswer, children }: Props) {
   return (
     <Dialog title={title} onClose={() => onAnswer(false)}>
       <div>{children}</div>
@@ -37,7 +39,7 @@ export function Confirm({ title, action, onAnswer, children }: Props) {
         <button type="button" onClick={() => onAnswer(false)}>
           Back
         </button>
-        <button type="button" class="danger" onClick={() => onAnswer(true)}>
+        <button type="button" class={isHarmless ? "primary" : "danger"} onClick={() => onAnswer(true)}>
           {action}
         </button>
       </Buttons>

@@ -1,11 +1,14 @@
-// The actions on a job: pause, resume, cancel, edit, compare, clone.
+// The actions on a job: pause, resume, cancel, edit, compare, run again, train on from its weights, clone.
 
 import { useState } from "preact/hooks";
 import { Problem, post } from "../../api/client.ts";
-import type { Job } from "../../api/types.ts";
-import { Confirm } from "../../parts/dialog.tsx";
+import { usePolled } from "../../api/polled.ts";
+import type { Job, Me } from "../../api/types.ts";
+import { isScript } from "../../metrics.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
+import { go } from "../../url.ts";
+import { AskedButton } from "./asked_button.tsx";
 import { EditButton } from "./edit.tsx";
 import styles from "./header.module.css";
 import { useEver } from "./use_job.ts";
@@ -13,8 +16,8 @@ import { useEver } from "./use_job.ts";
 type Verb = "cancel" | "pause" | "resume";
 
 export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
-  const [isAsking, setAsking] = useState(false);
   const [problem, setProblem] = useState<Problem>();
+  const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
 
   async function requestAction(verb: Verb): Promise<void> {
     try {
@@ -34,32 +37,60 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
       <a class={styles["action"]} href={`/compare?jobs=${job.id}`}>
         Compare
       </a>
-      <a class={styles["action"]} href={`/new?clone=${job.id}`}>
+      <a class={styles["action"]} href={`/new?clone=${job.id}`} title="A new job with changes to the spec of this one">
         Clone
       </a>
-      {wasSteerable && (
-        <span class={isSteerable ? styles["group"] : styles["gone"]}>
-          <PauseButton isPaused={job.paused_at !== null} onRequest={requestAction} />
-          <button type="button" class="danger" onClick={() => setAsking(true)}>
-            Cancel…
-          </button>
+      {isTerminal(job.status) ? (
+        <span class={styles["group"]}>
+          {me !== undefined && me.scope !== "read" && job.run_id == null && <AgainButton job={job} />}
+          {hasWeights(job) && (
+            <a
+              class={styles["action"]}
+              href={`/new?clone=${job.id}&weights=1`}
+              title="A new job that starts from the weights of this one"
+            >
+              Train on
+            </a>
+          )}
         </span>
+      ) : (
+        wasSteerable && (
+          <span class={isSteerable ? styles["group"] : styles["gone"]}>
+            <PauseButton isPaused={job.paused_at !== null} onRequest={requestAction} />
+            <AskedButton
+              text="Cancel"
+              question={`Cancel ${job.name}?`}
+              action="Cancel the job"
+              work={() => requestAction("cancel")}
+            >
+              {consequences(job)}
+            </AskedButton>
+          </span>
+        )
       )}
       <ProblemNotice problem={problem} />
-      {isAsking && (
-        <Confirm
-          title={`Cancel ${job.name}?`}
-          action="Cancel the job"
-          onAnswer={(isYes) => {
-            setAsking(false);
-            if (isYes) void requestAction("cancel");
-          }}
-        >
-          {consequences(job)}
-        </Confirm>
-      )}
     </div>
   );
+}
+
+/** The button that submits the same spec once more, and shows the new job. */
+function AgainButton({ job }: { job: Job }) {
+  return (
+    <AskedButton
+      text="Run again"
+      question={`Run ${job.name} again?`}
+      action="Submit it"
+      isHarmless
+      work={async () => go(`/jobs/${(await post<Job>(`/v1/jobs/${job.id}/clone`, {})).id}`)}
+    >
+      A new job gets the same spec. To change something, clone it instead.
+    </AskedButton>
+  );
+}
+
+/** Whether another job can start from its weights. */
+function hasWeights({ spec, status, probe, artifacts_removed_at: removedAt }: Job): boolean {
+  return status === "succeeded" && probe === null && removedAt === null && !isScript(spec);
 }
 
 /** The button that pauses a job, or resumes a paused one. */

@@ -98,7 +98,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
       {tab.value === "code" && job.code !== null && <CodePanel job={job} />}
       {tab.value === "artifacts" && (
         <>
-          <ArtifactsPanel job={job} />
+          <ArtifactsPanel job={job} onChange={onChange} />
           <CheckpointsPanel job={job} />
         </>
       )}

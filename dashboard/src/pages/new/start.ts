@@ -23,7 +23,12 @@ interface LoadedStart {
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 /** `clone` is a job's id, `advice` the number of a piece of its advice; both "" for an empty form. */
-export function useStart(clone: string, advice: string, fields: readonly Field[] | undefined): LoadedStart {
+export function useStart(
+  clone: string,
+  advice: string,
+  isTrainingOn: boolean,
+  fields: readonly Field[] | undefined,
+): LoadedStart {
   const job = usePolled<Job>(clone === "" ? null : `/v1/jobs/${encodeURIComponent(clone)}`, ONCE);
   const isAdvised = clone !== "" && advice !== "";
   const list = usePolled<Listed<Advice>>(isAdvised ? `/v1/jobs/${encodeURIComponent(clone)}/advice` : null, ONCE);
@@ -32,11 +37,13 @@ export function useStart(clone: string, advice: string, fields: readonly Field[]
   if (job.data === undefined || (isAdvised && list.data === undefined))
     return { start: undefined, problem: job.problem ?? list.problem };
   const chosen = list.data?.items.find(({ number }) => String(number) === advice);
-  return { start: startOf(job.data, chosen, fields), problem: undefined };
+  return { start: startOf(job.data, chosen, fields, isTrainingOn), problem: undefined };
 }
 
-export function startOf(job: Job, advice: Advice | undefined, fields: readonly Field[]): Start {
-  const spec = job.spec as JsonObject;
+/** `isTrainingOn`: it starts from the job's weights, and trains all layers. */
+export function startOf(job: Job, advice: Advice | undefined, fields: readonly Field[], isTrainingOn = false): Start {
+  const weights = { model: { weights: `job:${job.id}`, freeze_base: false } };
+  const spec = isTrainingOn ? merged(job.spec as JsonObject, weights) : (job.spec as JsonObject);
   if (advice === undefined) return { draft: differences(spec, fields), job, advised: [] };
   const change = advice.change as JsonObject;
   const advised = pathsOf(change, fields).filter((path) => !isSame(valueAt(change, path), valueAt(spec, path)));

@@ -1,9 +1,13 @@
 // The artifacts of a job, and figures of its model.
 
-import type { Artifact, Job, Listed } from "../../../api/types.ts";
+import { remove } from "../../../api/client.ts";
+import { usePolled } from "../../../api/polled.ts";
+import type { Artifact, Job, Listed, Me } from "../../../api/types.ts";
 import { bytes, moment, number } from "../../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
+import { mayChange } from "../../../rights.ts";
+import { AskedButton } from "../asked_button.tsx";
 import { CopyButton } from "../copy_button.tsx";
 import { RowsTable } from "../rows_table.tsx";
 import { useOfJob } from "../use_job.ts";
@@ -12,17 +16,31 @@ import styles from "./results.module.css";
 
 const MOST = 500; // the api's limit for one answer
 
-export function ArtifactsPanel({ job }: { job: Job }) {
+export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => void }) {
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;
   const { data, problem } = useOfJob<Listed<Artifact>>(path, job.revision, job.ended_at === null ? 15 : 60);
   const command = `hora artifacts ${job.id} --all`;
+  const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
   const hasFiles = data !== undefined && data.items.length > 0;
+  const isRemovable = job.ended_at !== null && job.artifacts_removed_at === null && mayChange(me, job);
   const tools = (
-    <span class={`${styles["command"]} ${hasFiles ? "" : styles["hidden"]}`}>
-      <code>{command}</code>
-      <CopyButton text={() => command} label="Copy the command that fetches all files">
-        Copy
-      </CopyButton>
+    <span class={styles["command"]}>
+      {isRemovable && (hasFiles || !!job.checkpoint_bytes) && (
+        <AskedButton
+          text="Remove files"
+          question={`Remove the files of ${job.name}?`}
+          action="Remove the files"
+          work={() => remove(`/v1/jobs/${job.id}/artifacts`).then(onChange)}
+        >
+          {sizesOf(job)} are removed for good. The curves, logs and results of the job stay.
+        </AskedButton>
+      )}
+      <span class={`${styles["command"]} ${hasFiles ? "" : styles["hidden"]}`}>
+        <code>{command}</code>
+        <CopyButton text={() => command} label="Copy the command that fetches all files">
+          Copy
+        </CopyButton>
+      </span>
     </span>
   );
   return (
@@ -32,6 +50,11 @@ export function ArtifactsPanel({ job }: { job: Job }) {
       {data !== undefined && <ProblemNotice problem={problem} />}
     </Panel>
   );
+}
+
+function sizesOf({ artifact_bytes: ofArtifacts, checkpoint_bytes: ofCheckpoints }: Job): string {
+  const size = (of: number | null | undefined): string => (of == null ? "" : ` (${bytes(of)})`);
+  return `Its artifacts${size(ofArtifacts)} and checkpoints${size(ofCheckpoints)}`;
 }
 
 function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
