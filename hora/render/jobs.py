@@ -162,6 +162,18 @@ def _own_units(progress: Mapping[str, Any]) -> str:
     return f"{progress['done']:g}{total}"
 
 
+def software(attempt: Json) -> str | None:
+    """The versions of what the hosts of an attempt had when it was launched; those of each host if they differ."""
+    texts = {
+        plain(share["host"]): ", ".join(f"{plain(name)} {plain(text)}" for name, text in share["software"].items())
+        for share in attempt.get("shares") or []
+        if share.get("software")
+    }
+    if len(set(texts.values())) <= 1:
+        return next(iter(texts.values()), None)
+    return "\n".join(f"{host}: {text}" for host, text in texts.items())
+
+
 def job_details(
     job: Json,
     now: datetime | None = None,
@@ -192,6 +204,7 @@ def job_details(
         "attempt": job.get("attempt") or None,
         "slots": slots(attempt),
         "device": devices(attempt, hosts),
+        "software": software(attempt),
         "preempted": _why_preempted(attempt),
         "lost": f"{job['losses']} attempts, with their host or supervisor" if job.get("losses") else None,
         "batch": batch_text(spec, plan) if plan else None,

@@ -33,8 +33,9 @@ def command_line(spec: Json) -> str:
 
 
 def commit_text(labels: Mapping[str, str]) -> str | None:
-    """The git commit of the code: commit 1a2b3c4d, with changes."""
+    """The git commit of the code: commit 1a2b3c4d on main, with changes."""
     commit = labels.get("git.commit")
     if not commit:
         return None
-    return f"commit {plain(commit)}" + (", with changes" if labels.get("git.dirty") == "true" else "")
+    branch = f" on {plain(labels['git.branch'])}" if labels.get("git.branch") else ""
+    return f"commit {plain(commit)}{branch}" + (", with changes" if labels.get("git.dirty") == "true" else "")

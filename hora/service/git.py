@@ -1,20 +1,26 @@
-"""Which commit a folder of code is at, as labels for its jobs. Used where a folder is sent with a job."""
+"""Which commit and branch a folder of code is at, as labels for its jobs. Used where a folder is sent with a job."""
 
 import os
 import subprocess
 from pathlib import Path
 
-LABELS = COMMIT_LABEL, DIRTY_LABEL = "git.commit", "git.dirty"
+LABELS = COMMIT_LABEL, DIRTY_LABEL, BRANCH_LABEL = "git.commit", "git.dirty", "git.branch"
 _LIMIT_S = 20.0
+_LONGEST = 63  # of a branch: a longer name is left out
 
 
 def git_labels(folder: Path) -> dict[str, str]:
-    """The commit, and whether files below the folder differ from it. Empty if git says nothing about the folder."""
+    """The commit, whether files below the folder differ from it, and the branch, if one is checked out.
+
+    Empty if git says nothing about the folder.
+    """
     commit = _git(folder, "rev-parse", "--verify", "--quiet", "HEAD")
     changes = _git(folder, "status", "--porcelain", "--", ".")
     if not commit or changes is None:
         return {}
-    return {COMMIT_LABEL: commit, DIRTY_LABEL: "true" if changes else "false"}
+    branch = _git(folder, "symbolic-ref", "--short", "--quiet", "HEAD") or ""
+    of_branch = {BRANCH_LABEL: branch} if branch.isprintable() and 0 < len(branch) <= _LONGEST else {}
+    return {COMMIT_LABEL: commit, DIRTY_LABEL: "true" if changes else "false", **of_branch}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

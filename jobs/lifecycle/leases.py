@@ -61,7 +61,8 @@ _CLAIM = text("""
 def record_supervisor(session: Session, lease: Lease, process: ProcessId) -> None:
     """Store which process supervises the attempt, so that its host's agent sees when that process is gone.
 
-    Nothing is written if the attempt has ended meanwhile. Its supervisor finds that out by itself.
+    Its shares get the versions of the software that their hosts have now. Nothing is written if the attempt has ended
+    meanwhile. Its supervisor finds that out by itself.
     """
     recorded = session.scalar(
         update(Attempt)
@@ -70,7 +71,22 @@ def record_supervisor(session: Session, lease: Lease, process: ProcessId) -> Non
         .returning(Attempt.id)
     )
     if recorded is not None:
+        session.execute(_NOTE_SOFTWARE, {"attempt_id": lease.attempt_id})
         add_event(session, lease.job_id, EventKind.LAUNCHED, attempt=lease.number, data={"pid": process.pid})
+
+
+_NOTE_SOFTWARE = text("""
+    UPDATE attempts SET shares = (
+        SELECT coalesce(jsonb_agg(share || coalesce(software, '{}') ORDER BY place), '[]')
+        FROM jsonb_array_elements(shares) WITH ORDINALITY AS of_attempt (share, place)
+        LEFT JOIN (
+            SELECT name, jsonb_build_object('software', info -> 'versions' ||
+                jsonb_build_object('python', info -> 'python', 'system', info -> 'system')) AS software
+            FROM hosts WHERE info ?& ARRAY['versions', 'python', 'system']
+        ) AS known ON name = share ->> 'host'
+    )
+    WHERE id = :attempt_id
+""")
 
 
 def renew(session: Session, lease: Lease, *, lease_s: float) -> None:

@@ -229,6 +229,9 @@ class ShareView(View):
     devices: list[str] = Field(
         [], description="The device of each slot: the model of a GPU, or `cpu`. Attempts of earlier versions have none"
     )
+    software: dict[str, str] = Field(
+        {}, description="The versions of Python, the system and packages of Hora when the attempt was launched there"
+    )
 
 
 class PreemptionView(View):

@@ -94,8 +94,8 @@ def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
     assert preemptions(sessions) == {on_ha: "host ha is drained", spanning: "host ha is drained"}
     (attempt,) = api.get(f"/v1/jobs/{spanning}/attempts").json()["items"]
     assert attempt["shares"] == [
-        {"host": "hb", "slots": [0], "devices": []},
-        {"host": "ha", "slots": [2], "devices": []},
+        {"host": "hb", "slots": [0], "devices": [], "software": {}},
+        {"host": "ha", "slots": [2], "devices": [], "software": {}},
     ]
     assert attempt["preempted_for"] == "host ha is drained"
     assert attempt["preemption"] == {"kind": "host_drained", "job": None, "host": "ha"}

@@ -76,10 +76,11 @@ def test_run_sends_the_folder_and_shows_what_rank_0_prints(
     assert "rank 1 trains with ['--x=0.5']" not in lines
     assert lines.index("rank 0 trains with ['--x=0.5']") < lines.index("succeeded")
     assert first["spec"]["command"] == ["python", "train.py", "--x={params.mae}"]
-    commit = subprocess.run(
-        ["git", "-C", str(folder), "rev-parse", "HEAD"], check=True, capture_output=True, text=True
-    ).stdout
-    assert first["labels"] == {"git.commit": commit.strip(), "git.dirty": "false"}
+    commit, branch = subprocess.run(
+        ["git", "-C", str(folder), "rev-parse", "HEAD", "--abbrev-ref", "HEAD"],
+        check=True, capture_output=True, text=True,
+    ).stdout.split()  # fmt: skip
+    assert first["labels"] == {"git.commit": commit, "git.dirty": "false", "git.branch": branch}
 
 
 def test_a_terminal_shows_the_output_above_the_bar_and_a_script_may_fail(stack: Stack, folder: Path) -> None:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Job, Slot
+from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease, pause, request_cancel
@@ -165,6 +165,19 @@ def test_the_supervisor_is_recorded(sessions: Sessions) -> None:
     attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.supervisor_pid, attempt.supervisor_start_ticks) == (42, 15)
     assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.LAUNCHED
+
+
+def test_a_launch_notes_the_software_of_each_host(sessions: Sessions) -> None:
+    lease = job_rows.a_claimed_attempt(sessions)
+    [share] = job_rows.the_attempt(sessions, lease).shares
+    info = {"versions": {"hora": "1.2"}, "python": "3.11.2", "system": "Linux"}
+    with sessions.begin() as session:
+        session.execute(update(Host).where(Host.name == share["host"]).values(info=info))
+        shares = [{"host": "gone", "slots": [1], "devices": ["cpu"]}, share]
+        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(shares=shares))
+        leases.record_supervisor(session, lease, ProcessId(42, 15))
+    software = {"hora": "1.2", "python": "3.11.2", "system": "Linux"}
+    assert job_rows.the_attempt(sessions, lease).shares == [shares[0], share | {"software": software}]
 
 
 def test_a_supervisor_is_not_recorded_for_an_attempt_that_has_ended(sessions: Sessions) -> None:

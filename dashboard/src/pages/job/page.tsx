@@ -94,7 +94,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
         ))}
       </nav>
       {tab.value === "logs" && <LogPanel job={job} />}
-      {tab.value === "spec" && <SpecPanels job={job} />}
+      {tab.value === "spec" && <SpecPanels job={job} attempt={attempts.data?.items.at(-1)} />}
       {tab.value === "code" && job.code !== null && <CodePanel job={job} />}
       {tab.value === "artifacts" && (
         <>

@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pyte
 def test_git_says_the_commit_and_whether_files_differ(tmp_path: Path) -> None:
     folder = made(tmp_path, {"code/train.py": "", "other": ""}) / "code"
     assert git_labels(folder) == {}
-    git(tmp_path, "init", "-q")
+    git(tmp_path, "init", "-q", "-b", "feature/lines")
     assert git_labels(folder) == {}  # there is no commit yet
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "first")
@@ -182,6 +182,8 @@ def test_git_says_the_commit_and_whether_files_differ(tmp_path: Path) -> None:
     made(tmp_path, {"other": "changed"})
     assert git_labels(folder)["git.dirty"] == "false"
     made(folder, {"new.py": ""})
+    assert git_labels(folder) == {"git.commit": commit, "git.dirty": "true", "git.branch": "feature/lines"}
+    git(tmp_path, "checkout", "-q", "--detach")
     assert git_labels(folder) == {"git.commit": commit, "git.dirty": "true"}
 
 

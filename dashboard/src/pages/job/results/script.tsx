@@ -13,6 +13,7 @@ const ONCE = { every_s: Number.POSITIVE_INFINITY };
 /** The labels under which `hora run` notes the state of the folder that it sends. */
 const COMMIT = "git.commit";
 const DIRTY = "git.dirty";
+const BRANCH = "git.branch";
 
 export function ScriptPanel({ job: { spec, labels } }: { job: Job }) {
   const command = commandText((spec["command"] as string[] | null) ?? []);
@@ -40,6 +41,7 @@ export function ScriptPanel({ job: { spec, labels } }: { job: Job }) {
         {labels[COMMIT] !== undefined && (
           <Row name="Git commit">
             <code>{labels[COMMIT]}</code>
+            {labels[BRANCH] && ` on ${labels[BRANCH]}`}
             {labels[DIRTY] === "true" && ", with changes that were not committed"}
           </Row>
         )}

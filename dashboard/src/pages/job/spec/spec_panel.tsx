@@ -1,7 +1,7 @@
 // The spec of a job with its defaults, its plan and its data.
 
 import { usePolled } from "../../../api/polled.ts";
-import type { Job } from "../../../api/types.ts";
+import type { Attempt, Job } from "../../../api/types.ts";
 import { number } from "../../../format.ts";
 import { Choice } from "../../../parts/choice.tsx";
 import { Waiting } from "../../../parts/notice.tsx";
@@ -19,7 +19,8 @@ const FIELDS = [
   ["changed", "Changed"],
 ] as const;
 
-export function SpecPanels({ job }: { job: Job }) {
+/** `attempt` is the newest one. */
+export function SpecPanels({ job, attempt }: { job: Job; attempt: Attempt | undefined }) {
   const { data, problem } = usePolled<{ components: { schemas: Schemas } }>("/openapi.json", {
     every_s: Number.POSITIVE_INFINITY,
   });
@@ -34,6 +35,7 @@ export function SpecPanels({ job }: { job: Job }) {
       <div class={styles["stack"]}>
         <PlanPanel job={job} />
         <DataPanel job={job} />
+        {attempt !== undefined && <MachinesPanel attempt={attempt} />}
       </div>
     </div>
   );
@@ -170,6 +172,28 @@ function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job })
         columns={[
           { name: "Figure", cell: ([name]) => name },
           { name: "Value", isFigure: true, cell: ([, value]) => <span class={styles["value"]}>{value}</span> },
+        ]}
+      />
+    </Panel>
+  );
+}
+
+/** Where the attempt ran: its hosts, their devices, and the versions of what they had then. */
+function MachinesPanel({ attempt: { number: count, shares } }: { attempt: Attempt }) {
+  const rows = shares.flatMap(({ host, slots, devices, software }) => [
+    ["Host", host],
+    [`Slots ${slots.join(", ")}`, [...new Set(devices)].join(", ") || "–"],
+    ...Object.entries(software ?? {}),
+  ]);
+  return (
+    <Panel title={`Machines of attempt ${count}`} flush>
+      <RowsTable
+        label="Facts about the machines"
+        rows={rows.map(([name, value], index) => ({ name, value, index }))}
+        keyOf={({ index }) => index}
+        columns={[
+          { name: "Fact", cell: ({ name }) => name },
+          { name: "Value", isFigure: true, cell: ({ value }) => <span class={styles["value"]}>{value}</span> },
         ]}
       />
     </Panel>
