@@ -39,7 +39,7 @@ else:
 
 _READ = UNCHANGED | NO_SUCH_JOB
 
-_BIGINT = 2**63 - 1
+_INT, _BIGINT = 2**31 - 1, 2**63 - 1
 _MOST_POINTS = 1_000_000  # in one answer of many jobs
 
 MaxPoints = Annotated[
@@ -206,6 +206,7 @@ def get_logs(
     rank: Annotated[
         int | None, Query(ge=-1, le=MAX_GPUS, description="Only lines of this rank; -1 is the launcher")
     ] = None,
+    attempt: Annotated[int | None, Query(ge=1, le=_INT, description="Only lines of this attempt")] = None,
     level: Annotated[LogLevel | None, Query(description="Only lines of this level, and of more serious ones")] = None,
     search: Search = None,
     after: Annotated[
@@ -229,7 +230,9 @@ def get_logs(
         tag = tag_of(versions.of_logs(session, job_id), request.url.query)
         if is_known(tag, if_none_match):
             return unchanged(tag)
-        log_filter = history.LogFilter(rank=rank, level=level, search=search, after=after, before=before)
+        log_filter = history.LogFilter(
+            rank=rank, attempt=attempt, level=level, search=search, after=after, before=before
+        )
         newest = tail is not None or before is not None
         page = history.log_lines(session, job_id, log_filter, limit=tail or limit, newest=newest)
     return answer_with(LogView.model_validate(page), tag)

@@ -26,6 +26,7 @@ def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log until the job ends.")] = False,
     rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank. -1 is the launcher.")] = None,
+    attempt: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only this attempt.")] = None,
     level: Annotated[LogLevel | None, typer.Option(help="Only lines of this level, and of more serious ones.")] = None,
     search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only lines with this text.")] = None,
     tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last N lines.")] = None,
@@ -36,7 +37,10 @@ def logs(
 
     try:
         with connect() as client:
-            for line in client.log_lines(job_id, rank=rank, level=level, search=search, tail=tail, follow=follow):
+            lines = client.log_lines(
+                job_id, rank=rank, attempt=attempt, level=level, search=search, tail=tail, follow=follow
+            )
+            for line in lines:
                 who = "launcher" if line["rank"] < 0 else line["rank"]
                 text = json.dumps(line) if as_json else f"[{who}] {line['text']}"
                 tell(text, flush=follow, style=None if as_json else _STYLES.get(line.get("level", "info")))

@@ -16,12 +16,14 @@ class LineFilter:
     rank: int | None  # -1: the launcher
     level: str | None  # this one, or a more serious one
     search: str | None  # a text that they contain, in any case
+    attempt: int | None = None
 
     def takes(self, line: Json) -> bool:
         """Whether a line of a stream matches, as the service would decide."""
         level = LogLevel(line.get("level", LogLevel.INFO))  # an older service knows none
         return (
             (self.rank is None or line["rank"] == self.rank)
+            and (self.attempt is None or line["attempt"] == self.attempt)
             and (self.level is None or level.number >= LogLevel(self.level).number)
             and (self.search is None or self.search.casefold() in line["text"].casefold())
         )
@@ -35,6 +37,7 @@ class LogCalls(LiveCalls):
         job_id: str,
         *,
         rank: int | None = None,
+        attempt: int | None = None,
         level: str | None = None,
         search: str | None = None,
         tail: int | None = None,
@@ -49,8 +52,8 @@ class LogCalls(LiveCalls):
         the lines that contain a text, in any case.
         """
         query = {
-            "rank": rank, "level": level, "search": search, "tail": tail, "after": after, "before": before,
-            "limit": limit,
+            "rank": rank, "attempt": attempt, "level": level, "search": search, "tail": tail, "after": after,
+            "before": before, "limit": limit,
         }  # fmt: skip
         return self._wire.document("GET", api_path("jobs", job_id, "logs"), params=query)
 
@@ -59,6 +62,7 @@ class LogCalls(LiveCalls):
         job_id: str,
         *,
         rank: int | None = None,
+        attempt: int | None = None,
         level: str | None = None,
         search: str | None = None,
         tail: int | None = None,
@@ -69,7 +73,7 @@ class LogCalls(LiveCalls):
         `level`, such as `warning`, gives the lines of that level and more serious ones. `search` gives the lines that
         contain a text, in any case. `tail` begins with the last so many of them.
         """
-        line_filter = LineFilter(rank, level, search)
+        line_filter = LineFilter(rank, level, search, attempt)
         if not follow:
             yield from self._stored_lines(job_id, line_filter, tail)
             return

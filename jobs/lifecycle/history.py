@@ -21,6 +21,7 @@ class LogFilter:
     """Which lines of a job to read. A line must match every part that is set."""
 
     rank: int | None = None  # -1: the launcher
+    attempt: int | None = None
     level: LogLevel | None = None  # this one, or a more serious one
     search: str | None = None  # a text that they contain, in upper or lower case
     after: int = 0  # only lines with a greater id
@@ -33,6 +34,8 @@ class LogFilter:
             conditions.append(LogLine.id < self.before)
         if self.rank is not None:
             conditions.append(LogLine.rank == self.rank)
+        if self.attempt is not None:
+            conditions.append(LogLine.attempt == self.attempt)
         if self.level is not None:
             conditions.append(LogLine.level >= self.level.number)
         if self.search is not None:

@@ -61,10 +61,15 @@ def metric_points(
 
 
 def log_lines(
-    sessions: Sessions, job_id: str, lines: Iterable[tuple[int, str]], *, level: LogLevel = LogLevel.INFO
+    sessions: Sessions,
+    job_id: str,
+    lines: Iterable[tuple[int, str]],
+    *,
+    level: LogLevel = LogLevel.INFO,
+    attempt: int = 1,
 ) -> None:
     """Store (rank, text) lines."""
-    rows = [LogRow(job_id, 1, rank, seconds(0), text, level.number) for rank, text in lines]
+    rows = [LogRow(job_id, attempt, rank, seconds(0), text, level.number) for rank, text in lines]
     with sessions.begin() as session:
         ingest.store_logs(session, rows)
 

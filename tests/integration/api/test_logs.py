@@ -36,6 +36,20 @@ def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Sub
     assert read_page(rank=7) == ([], 0)
 
 
+def test_lines_of_one_attempt_are_read(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+    job_id = submit_job()
+    for attempt in (1, 2, 3):
+        log_lines(sessions, job_id, [(0, f"{attempt}: a"), (1, f"{attempt}: b")], attempt=attempt)
+
+    def read(**parameters: int) -> list[str]:
+        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters)
+        return [line["text"] for line in answer.json()["items"]]
+
+    assert read(attempt=2) == ["2: a", "2: b"]
+    assert read(attempt=1, rank=1, tail=5) == ["1: b"]
+    assert read(attempt=4) == []
+
+
 def test_logs_of_a_level_have_the_more_serious_lines_too(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:

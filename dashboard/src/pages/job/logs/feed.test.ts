@@ -35,7 +35,7 @@ class Log {
 }
 
 const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed =>
-  new LogFeed({ job: "j", rank: null, level: null, search: "", ...source }, log.fetchPage);
+  new LogFeed({ job: "j", rank: null, attempt: null, level: null, search: "", ...source }, log.fetchPage);
 
 const extentOf = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
 
@@ -125,7 +125,7 @@ test("a problem is reported and the lines stay; it clears when the api answers a
   let changes = 0;
   const fetchPage: FetchPage = (path) =>
     isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.fetchPage(path);
-  const feed = new LogFeed({ job: "j", rank: null, level: null, search: "" }, fetchPage);
+  const feed = new LogFeed({ job: "j", rank: null, attempt: null, level: null, search: "" }, fetchPage);
   feed.onChange = () => {
     changes += 1;
   };

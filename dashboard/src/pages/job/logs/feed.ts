@@ -15,6 +15,8 @@ export interface Source {
   readonly job: string;
   /** -1 is the launcher; null is all. */
   readonly rank: number | null;
+  /** Null is all. */
+  readonly attempt: number | null;
   /** Only lines of this level, and more serious ones. */
   readonly level: LogLevel | null;
   /** Only lines that contain this text. */
@@ -115,8 +117,8 @@ export class LogFeed {
   }
 
   #page(params: Record<string, number>, { search, level }: Pick<Source, "search" | "level">): Promise<LogView | null> {
-    const { job, rank } = this.#source;
-    return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, level, search }));
+    const { job, rank, attempt } = this.#source;
+    return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, attempt, level, search }));
   }
 
   readonly #isMatch = (line: LogLine): boolean =>

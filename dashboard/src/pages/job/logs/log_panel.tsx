@@ -17,6 +17,7 @@ import { useLog } from "./use_log.ts";
 import { useMatches } from "./use_matches.ts";
 
 const rankParam = param("log_rank");
+const attemptParam = param("log_attempt");
 const levelParam = param("log_level");
 const needleParam = param("log_find");
 const onlyMatchesParam = param("log_only");
@@ -29,8 +30,14 @@ export function LogPanel({ job }: { job: Job }) {
   const needle = needleParam.value;
   const search = useRested(onlyMatchesParam.value === "" ? "" : needle);
   const level = LEVELS.find((each) => each === levelParam.value) ?? null;
-  const source = { job: job.id, rank: rankOf(rankParam.value), level, search };
-  const isFiltered = search !== "" || level !== null;
+  const source = {
+    job: job.id,
+    rank: rankOf(rankParam.value),
+    attempt: Number(attemptParam.value) || null,
+    level,
+    search,
+  };
+  const isFiltered = search !== "" || level !== null || source.attempt !== null;
   const feed = useLog(source, job.ended_at === null);
   const [isFollowing, setFollowing] = useState(true);
   const topId = useRef<number>(0);
@@ -102,6 +109,19 @@ function Tools({ job, source }: { job: Job; source: Source }) {
           ))}
         </select>
       </label>
+      {job.attempt > 1 && (
+        <label class={styles["field"]}>
+          Attempt
+          <select value={attemptParam.value} onChange={(event) => attemptParam.set(event.currentTarget.value)}>
+            <option value="">all</option>
+            {Array.from({ length: job.attempt }, (_, index) => (
+              <option key={index} value={String(index + 1)}>
+                {index + 1}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
       <label class={styles["field"]}>
         Level
         <select value={levelParam.value} onChange={(event) => levelParam.set(event.currentTarget.value)}>

@@ -15,7 +15,7 @@ test("a download has every line of every page, with its time, attempt and rank",
   const pages: Record<string, LogView["items"]> = { "0": [line(1), line(2)], "2": [line(3)], "3": [] };
   const counts: number[] = [];
   const text = await wholeLog(
-    { job: "j", rank: null, level: null, search: "" },
+    { job: "j", rank: null, attempt: null, level: null, search: "" },
     async (path) => {
       const after = new URL(path, "http://host").searchParams.get("after") ?? "";
       const items = pages[after] ?? [];

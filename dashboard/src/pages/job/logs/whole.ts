@@ -17,8 +17,10 @@ export async function wholeLog(
   let after = 0;
   let count = 0;
   for (;;) {
-    const { job, rank, level, search } = source;
-    const page = await fetchPage(pathWith(`/v1/jobs/${job}/logs`, { after, limit: PAGE, rank, level, search }));
+    const { job, rank, attempt, level, search } = source;
+    const page = await fetchPage(
+      pathWith(`/v1/jobs/${job}/logs`, { after, limit: PAGE, rank, attempt, level, search }),
+    );
     if (page === null || page.items.length === 0) return pages.join("");
     pages.push(page.items.map(asText).join(""));
     after = page.next_after;
