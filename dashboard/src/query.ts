@@ -12,7 +12,11 @@ export function withParams(query: string, changes: ParamChanges): string {
     else params.set(name, first);
     for (const item of more) params.append(name, item);
   }
-  // Commas and colons need no escapes in a query, and a link that people read and send is better without them.
+  return queryText(params);
+}
+
+/** Parameters as a query. Commas and colons need no escapes there, and people read and send links. */
+export function queryText(params: URLSearchParams): string {
   return params.toString().replaceAll("%2C", ",").replaceAll("%3A", ":");
 }
 

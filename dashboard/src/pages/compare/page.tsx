@@ -1,11 +1,12 @@
-// Compares runs, at /compare?jobs=a,b,c or ?study=ID: their curves, their settings, their results.
+// Compares runs, at /compare?jobs=a,b,c or those of a list, ?study=ID or ?status=running&owner=ada: their curves, settings
+// and results.
 
 import { useMemo } from "preact/hooks";
 import { countText } from "../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { listOf } from "../../query.ts";
-import { setParams } from "../../url.ts";
+import { query, setParams } from "../../url.ts";
 import { AddRuns } from "./add_runs.tsx";
 import { ChooseRuns } from "./choose_runs.tsx";
 import { CodePanel } from "./code/code_difference.tsx";
@@ -13,6 +14,7 @@ import { Coordinates } from "./coordinates.tsx";
 import { resultsAmong, settingsAmong } from "./fields.ts";
 import { GroupList } from "./group_list.tsx";
 import { coloured, grouped, withToggled } from "./groups.ts";
+import { listOfAddress, listText, NO_LIST } from "./list.ts";
 import { Overlay } from "./overlay.tsx";
 import styles from "./page.module.css";
 import { RunList } from "./run_list.tsx";
@@ -25,17 +27,17 @@ import { useWholeIds } from "./use_whole_ids.ts";
 import { bestParam, brushes, groupParam, hideParam, jobsParam, logParam, studyParam } from "./view.ts";
 
 export function ComparePage() {
-  const [text, study] = [jobsParam.value, studyParam.value];
+  const [text, list] = [jobsParam.value, listOfAddress(query.value)];
   const namedIds = useMemo(() => [...new Set(listOf(text))], [text]);
   useWholeIds(namedIds);
-  const jobs = useJobs(namedIds, study);
+  const jobs = useJobs(namedIds, list);
   const picking = {
     chosenIds: jobs.ids,
-    study,
+    study: studyParam.value,
     onToggle: (id: string) => (jobs.ids.includes(id) ? takeOut(jobs, [id]) : jobsParam.set([...namedIds, id].join())),
     onStudy: studyParam.set,
   };
-  if (namedIds.length === 0 && study === "") {
+  if (namedIds.length === 0 && list === "") {
     return (
       <Frame>
         <ChooseRuns />
@@ -43,27 +45,38 @@ export function ComparePage() {
     );
   }
   return (
-    <Frame tools={<AddRuns {...picking} />} jobs={jobs}>
+    <Frame tools={<AddRuns {...picking} />} jobs={jobs} list={list}>
       <ChoiceNotices jobs={jobs} />
       {jobs.isComplete ? <Comparison jobs={jobs} /> : <Waiting problem={jobs.problem} subject="runs" />}
     </Frame>
   );
 }
 
-/** Remove runs. The other runs of a study stay in the address by their ids. */
+/** Remove runs. The other runs of a list stay in the address by their ids. */
 function takeOut(jobs: Jobs, removedIds: readonly string[]): void {
   const remainingIds = jobs.ids.filter((id) => !removedIds.includes(id));
   const hidden = listOf(hideParam.value).filter((id) => remainingIds.includes(id));
-  setParams({ jobs: remainingIds.join(), study: null, hide: hidden.join() });
+  setParams({ ...NO_LIST, jobs: remainingIds.join(), hide: hidden.join() });
 }
 
-function Frame(props: { tools?: preact.ComponentChildren; jobs?: Jobs; children: preact.ComponentChildren }) {
-  const { jobs } = props;
+interface FrameProps {
+  tools?: preact.ComponentChildren;
+  jobs?: Jobs;
+  list?: string;
+  children: preact.ComponentChildren;
+}
+
+function Frame({ jobs, list = "", ...props }: FrameProps) {
   return (
     <div class={styles["page"]}>
       <header class={styles["header"]}>
         <h1>Compare</h1>
         {jobs !== undefined && <span class="muted">{countText(jobs.ids.length - jobs.gone.size, "run")}</span>}
+        {list !== "" && (
+          <span>
+            of the list <a href={`/?${list}`}>{listText(list)}</a>
+          </span>
+        )}
         <span class={styles["tools"]}>{props.tools}</span>
       </header>
       {props.children}
@@ -98,7 +111,12 @@ function Comparison({ jobs }: { jobs: Jobs }) {
   const fields = useMemo(() => [...settings.differing, ...results], [settings, results]);
   const [hide, best, drawnBrushes] = [hideParam.value, bestParam.value, brushes.value];
   const ownRuns = useMemo(
-    () => runsOf(jobs.ids, jobs.jobs, fields, { hidden: new Set(listOf(hide)), best: parseBest(best) }),
+    () =>
+      runsOf(jobs.ids, jobs.jobs, fields, {
+        hidden: new Set(listOf(hide)),
+        best: parseBest(best),
+        places: jobs.places,
+      }),
     [jobs.ids, jobs.jobs, fields, hide, best],
   );
   const groupBy = groupParam.value;
@@ -112,6 +130,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
     hideParam.set((group ? withToggled(listOf(hide), group) : toggled(listOf(hide), key)).join());
   };
   const list = { faded, onHide, onRemove: (id: string) => takeOut(jobs, [id]) };
+  if (jobs.ids.length === 0) return <Notice>The list has no jobs yet. The page shows them when they come.</Notice>;
   if (runs.length === 0) return null;
   return (
     <>

@@ -13,7 +13,7 @@ import { focused, focusing } from "./focus.ts";
 import styles from "./run_table.module.css";
 import type { Run } from "./runs.ts";
 import { bestValues, nextSort, parseSort, sortedRuns } from "./table.ts";
-import { sortParam } from "./view.ts";
+import { orderParam } from "./view.ts";
 
 const FEW = 3;
 
@@ -57,7 +57,7 @@ interface ShapeProps {
 }
 
 function AsRows({ runs, faded, fields }: ShapeProps) {
-  const sort = parseSort(sortParam.value);
+  const sort = parseSort(orderParam.value);
   const bestByKey = useMemo(
     () =>
       bestValues(
@@ -79,7 +79,7 @@ function AsRows({ runs, faded, fields }: ShapeProps) {
               key={field.key}
               label={field.label}
               sorted={sort?.key !== field.key ? "none" : sort.isFalling ? "descending" : "ascending"}
-              onSort={() => sortParam.set(nextSort(sort, field))}
+              onSort={() => orderParam.set(nextSort(sort, field))}
             />
           ))}
         </tr>

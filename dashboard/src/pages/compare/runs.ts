@@ -31,6 +31,8 @@ export interface Best {
 export interface RunChoice {
   readonly hidden: ReadonlySet<string>;
   readonly best: Best | null;
+  /** The places of the runs, which set their numbers and colours; by default those among the ids. */
+  readonly places?: ReadonlyMap<string, number>;
 }
 
 /** The runs whose jobs are loaded. `fields` can rank them. */
@@ -38,11 +40,11 @@ export function runsOf(
   ids: readonly string[],
   jobs: ReadonlyMap<string, Job>,
   fields: readonly Field[],
-  { hidden, best }: RunChoice,
+  { hidden, best, places }: RunChoice,
 ): Run[] {
-  const loaded = ids.flatMap((id, place) => {
+  const loaded = ids.flatMap((id, index) => {
     const job = jobs.get(id);
-    return job === undefined ? [] : [{ id, place, job }];
+    return job === undefined ? [] : [{ id, place: places?.get(id) ?? index, job }];
   });
   const labels = shortNames(loaded.map(({ job }) => job.name));
   const bestRunIds =

@@ -1,4 +1,4 @@
-// The jobs that the page compares, kept up to date: those named in the address, and those of a study.
+// The jobs that the page compares, kept up to date: those named in the address, and those of a list.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
@@ -6,18 +6,21 @@ import { usePolled } from "../../api/polled.ts";
 import { useStream } from "../../api/stream.ts";
 import type { Job, Listed, Progress } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
-import { pathWith } from "../../query.ts";
+import { isOfStudy, pathOfList } from "./list.ts";
 import { MOST_RUNS } from "./runs.ts";
 import { JobStore, type KnownJobs, type StreamedState } from "./store.ts";
 
 const RETRY_MS = 3000;
 const RECHECK_MS = 15_000;
-const ONCE = { every_s: Number.POSITIVE_INFINITY };
+const LIST_S = 10; // the stream reports new jobs; this corrects what it missed
+const GATHERED_MS = 1000; // events within this time make one reading of the list
 
 export interface Jobs extends KnownJobs {
-  /** The ids of the address, then those of the study, without repeats. */
+  /** The ids of the address, then those of the list, without repeats. Jobs that come later are at the end. */
   readonly ids: readonly string[];
-  /** The study has more jobs than the page compares. */
+  /** The place of each run that was shown, which sets its number and colour: also of those that left the list. */
+  readonly places: ReadonlyMap<string, number>;
+  /** There are more jobs than the page compares. */
   readonly isCut: boolean;
   /** All jobs have been read. */
   readonly isComplete: boolean;
@@ -25,21 +28,22 @@ export interface Jobs extends KnownJobs {
   readonly problem: Problem | undefined;
 }
 
-export function useJobs(namedIds: readonly string[], study: string): Jobs {
+/** `list` has the parameters that choose a list of jobs; empty without one. */
+export function useJobs(namedIds: readonly string[], list: string): Jobs {
   const [knownJobs, setKnownJobs] = useState<KnownJobs>({ jobs: new Map(), gone: new Set() });
   const [problem, setProblem] = useState<Problem>();
   const store = useRef<JobStore>(null);
   store.current ??= new JobStore(fetchJob, setKnownJobs, (error) =>
     setProblem(error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error))),
   );
-  const ofStudy = useStudy(study);
-  const ids = useMemo(
-    () => [...new Set([...namedIds, ...(ofStudy.jobs ?? []).map(({ id }) => id)])].slice(0, MOST_RUNS),
-    [namedIds, ofStudy.jobs],
-  );
-  useEffect(() => {
-    if (ofStudy.jobs !== undefined) store.current?.put(ofStudy.jobs);
-  }, [ofStudy.jobs]);
+  const listed = useList(list, store.current);
+  const places = useMemo(() => new Map<string, number>(), [namedIds, list]);
+  const [ids, isCut] = useMemo(() => {
+    const all = [...new Set([...namedIds, ...(listed.ids ?? [])])];
+    const shown = all.slice(0, MOST_RUNS);
+    for (const id of shown) if (!places.has(id)) places.set(id, places.size);
+    return [shown.sort((a, b) => (places.get(a) as number) - (places.get(b) as number)), all.length > MOST_RUNS];
+  }, [namedIds, listed.ids, places]);
   useEffect(() => {
     setProblem(undefined);
     store.current?.want(namedIds.slice(0, MOST_RUNS));
@@ -51,16 +55,17 @@ export function useJobs(namedIds: readonly string[], study: string): Jobs {
   }, [problem, namedIds]);
 
   const isComplete =
-    (study === "" || ofStudy.jobs !== undefined) && ids.every((id) => knownJobs.jobs.has(id) || knownJobs.gone.has(id));
+    (list === "" || listed.ids !== undefined) && ids.every((id) => knownJobs.jobs.has(id) || knownJobs.gone.has(id));
   const isLive = ids.some((id) => !isTerminal(knownJobs.jobs.get(id)?.status ?? "succeeded"));
-  useFollowed(store.current, isLive);
+  useFollowed(store.current, isLive, list === "" ? null : listed.refresh);
   return {
     ...knownJobs,
     ids,
-    isCut: ofStudy.isCut || namedIds.length > MOST_RUNS,
+    places,
+    isCut: listed.isCut || isCut,
     isComplete,
     isLive,
-    problem: isComplete ? undefined : (problem ?? ofStudy.problem),
+    problem: isComplete ? undefined : (problem ?? listed.problem),
   };
 }
 
@@ -74,22 +79,49 @@ async function fetchJob(id: string): Promise<Job | null> {
   }
 }
 
-/** The jobs of a study by cell, then by repeat, replaced jobs included. */
-function useStudy(study: string): { jobs: readonly Job[] | undefined; isCut: boolean; problem: Problem | undefined } {
-  const path = study === "" ? null : pathWith("/v1/jobs", { study, sort: "created_at", limit: MOST_RUNS });
-  const { data, problem } = usePolled<Listed<Job>>(path, ONCE);
-  const jobs = useMemo(() => data?.items.toSorted(byCell), [data]);
-  return { jobs, isCut: data?.next_cursor != null, problem };
+interface ListedJobs {
+  /** Undefined until they have come. */
+  readonly ids: readonly string[] | undefined;
+  readonly isCut: boolean;
+  readonly problem: Problem | undefined;
+  readonly refresh: () => void;
+}
+
+/** The first jobs of a list, which go to the store. Those of a study come by cell, then by repeat, replaced jobs included. */
+function useList(list: string, store: JobStore): ListedJobs {
+  const path = list === "" ? null : pathOfList(list, MOST_RUNS);
+  const { data, problem, refresh } = usePolled<Listed<Job>>(path, { every_s: LIST_S });
+  const [known, setKnown] = useState<{ list: string; ids: readonly string[] }>();
+  useEffect(() => {
+    if (data === undefined) return;
+    const jobs = isOfStudy(list) ? data.items.toSorted(byCell) : data.items;
+    store.put(jobs);
+    setKnown({ list, ids: jobs.map(({ id }) => id) });
+  }, [data, list, store]);
+  return {
+    ids: known?.list === list ? known.ids : undefined,
+    isCut: data?.next_cursor != null,
+    problem,
+    refresh,
+  };
 }
 
 function byCell(a: Job, b: Job): number {
   return (a.study_cell ?? 0) - (b.study_cell ?? 0) || (a.study_repeat ?? 0) - (b.study_repeat ?? 0);
 }
 
-/** Follow changes while any of the jobs is live. */
-function useFollowed(store: JobStore, isLive: boolean): void {
-  useStream(isLive ? "/v1/events" : null, {
-    state: (state: StreamedState) => store.heard(state),
+/** Follow changes while any of the jobs is live, or a list may get others: then also read it again. */
+function useFollowed(store: JobStore, isLive: boolean, refreshList: (() => void) | null): void {
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useStream(isLive || refreshList !== null ? "/v1/events" : null, {
+    state: (state: StreamedState) => {
+      store.heard(state);
+      if (refreshList === null) return;
+      timer.current ??= setTimeout(() => {
+        timer.current = undefined;
+        refreshList();
+      }, GATHERED_MS);
+    },
     progress: ({ id, progress }: { id: string; progress: Progress }) => store.advanced(id, progress),
   });
   useEffect(() => {
