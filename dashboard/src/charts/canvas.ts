@@ -12,7 +12,7 @@ import type { Line } from "./lines.ts";
 import { drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
 import { Scale } from "./scales.ts";
 import type { Scope } from "./scope.ts";
-import { axisUnit, distances, figureAt, logPlaces, type Unit } from "./ticks.ts";
+import { axisUnit, distances, figureAt, logPlaces, logText, powerPlaces, type Unit } from "./ticks.ts";
 import { type YAxis, yRange } from "./y_range.ts";
 
 /** The content of a chart. It changes more often than the chart itself. */
@@ -27,6 +27,8 @@ export interface PlotContent extends Omit<YAxis, "isLog"> {
 
 interface Shape {
   readonly isLog: boolean;
+  /** The x of the lines are powers of ten. */
+  readonly isLogX: boolean;
   readonly height: number;
   readonly unit: Unit;
   readonly unitX: Unit;
@@ -174,7 +176,7 @@ export class Canvas {
   }
 
   #options(): uPlot.Options {
-    const { height, isLog, unit, unitX } = this.#shape;
+    const { height, isLog, isLogX, unit, unitX } = this.#shape;
     const axis = {
       stroke: () => colour("muted"),
       font: FONT,
@@ -194,6 +196,7 @@ export class Canvas {
           ...axis,
           size: X_AXIS_PX,
           space: unitX === "seconds" ? 90 : 60,
+          ...(isLogX ? { splits: (_, __, from, to) => powerPlaces(from, to) } : {}),
           incrs: distances(unitX),
           values: (_, places, __, ___, distance) => places.map((x) => this.#figureX(x, distance)),
         },
@@ -218,7 +221,8 @@ export class Canvas {
   }
 
   #figureX(x: number, distance: number): string {
-    return this.#content.formatX?.(x) ?? figureAt(x, distance, this.#shape.unitX);
+    const { isLogX, unitX } = this.#shape;
+    return this.#content.formatX?.(x) ?? (isLogX ? logText : figureAt)(x, distance, unitX);
   }
 }
 

@@ -146,6 +146,28 @@ export function constantOf(lines: readonly Line[]): { readonly value: number; re
   return count >= FEWEST ? { value, count } : null;
 }
 
+/** The line on a logarithmic axis: with the power of ten of each x. Points at 0 and below have no place there. */
+export function inLogX(line: Line): Line {
+  const first = indexUpTo(line.xs, 0) + 1;
+  const cut = (values: Numbers): number[] => Array.from(values).slice(first);
+  const { smooth, counts, spread } = line;
+  return {
+    ...line,
+    xs: cut(line.xs).map(Math.log10),
+    ys: cut(line.ys),
+    ...(smooth ? { smooth: cut(smooth) } : {}),
+    ...(counts ? { counts: cut(counts) } : {}),
+    ...(spread
+      ? { spread: { ...spread, low: cut(spread.low), high: cut(spread.high), room: (spread.room ?? []).map(cut) } }
+      : {}),
+  };
+}
+
+/** A place of a logarithmic axis as the value that stands there. */
+export function fromLog(x: number): number {
+  return Number((10 ** x).toPrecision(12));
+}
+
 /** A range with a margin, so that no line touches the frame. A single value gets room around it. */
 export function padded([least, greatest]: Range, isLog: boolean): Range {
   if (isLog) {

@@ -11,7 +11,7 @@ import type { Picture } from "./export/drawing.ts";
 import { save } from "./export/files.ts";
 import { cursorKeys } from "./keys.ts";
 import { Legend } from "./legend.tsx";
-import { constantOf, indexAt, type Line, pointText, xExtent } from "./lines.ts";
+import { constantOf, fromLog, indexAt, type Line, pointText, xExtent } from "./lines.ts";
 import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
 import { SaveMenu } from "./save_menu.tsx";
@@ -26,7 +26,9 @@ export interface PlotProps extends YAxis {
   scope: Scope;
   /** "step", "epoch" or "time". */
   xName: string;
-  formatX?: (x: number) => string;
+  formatX?: ((x: number) => string) | undefined;
+  /** The x of the lines are powers of ten (`inLogX`). */
+  isLogX?: boolean;
   format?: (y: number) => string;
   /** The units of the values and of the x axis: the axes have round figures of them. */
   unit?: Unit;
@@ -123,18 +125,22 @@ export function Plot(props: PlotProps) {
   );
 }
 
-function formats({ format, formatX, unit = "tens", unitX = "tens" }: PlotProps) {
-  return { format: format ?? formatOf(unit), formatX: formatX ?? formatOf(unitX) };
+function formats({ format, formatX, isLogX, unit = "tens", unitX = "tens" }: PlotProps) {
+  const inUnit = formatOf(unitX);
+  return {
+    format: format ?? formatOf(unit),
+    formatX: formatX ?? (isLogX ? (x: number) => inUnit(fromLog(x)) : inUnit),
+  };
 }
 
 /** What the chart shows now. */
 function pictureOf(props: PlotProps, lines: readonly Line[]): Picture {
-  const { title, scope, xName, isLog = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
+  const { title, scope, xName, isLog = false, isLogX = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
   const range = scope.range.peek() ?? [0, 1];
   const { format: formatValue } = formats(props);
   const ends = yRange(lines, range, props, scope.zoom.peek() !== null);
   const { format, formatX } = props;
-  return { title, xName, lines, range, yRange: ends, isLog, unit, unitX, marks, format, formatX, formatValue };
+  return { title, xName, lines, range, yRange: ends, isLog, isLogX, unit, unitX, marks, format, formatX, formatValue };
 }
 
 /** Report the extent of a chart to its scope while the chart exists. */
@@ -188,10 +194,10 @@ function Drawing({ visibleLines, ...props }: DrawingProps) {
 /** The element with a canvas that shows these lines. */
 function useCanvas(props: Omit<DrawingProps, "visibleLines">, lines: readonly Line[]) {
   const { scope, height, isNear, xName, format, formatX, yFrom, yTo, isShare } = props;
-  const { isLog = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
+  const { isLog = false, isLogX = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
   const container = useRef<HTMLDivElement>(null);
   const canvas = useRef<Canvas>(undefined);
-  const shape = useMemo(() => ({ isLog, height, unit, unitX }), [isLog, height, unit, unitX]);
+  const shape = useMemo(() => ({ isLog, isLogX, height, unit, unitX }), [isLog, isLogX, height, unit, unitX]);
   const content: PlotContent = useMemo(
     () => ({ lines, xName, format, formatX, marks, yFrom, yTo, isShare }),
     [lines, xName, format, formatX, marks, yFrom, yTo, isShare],

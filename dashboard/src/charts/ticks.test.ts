@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axisUnit, distances, figureAt } from "./ticks.ts";
+import { axisUnit, distances, figureAt, logText, powerPlaces } from "./ticks.ts";
 
 test("the distances between ticks rise without repeats", () => {
   for (const unit of ["tens", "bytes", "seconds"] as const) {
@@ -66,4 +66,11 @@ test("a time is written in the units that the distance between ticks needs", () 
 
 test("bytes are written in binary units", () => {
   assert.equal(figureAt(3 * 2 ** 30, 2 ** 30, "bytes"), "3 GiB");
+});
+
+test("a logarithmic axis of x has its ticks at round values, written in their unit", () => {
+  const texts = (from: number, to: number) => powerPlaces(from, to).map((place) => logText(place, 1, "tens"));
+  assert.deepEqual(texts(0, 3), ["1.0", "10", "100", "1,000"]);
+  assert.equal(logText(Math.log10(7200), 1, "seconds"), "2 h");
+  assert.notEqual(logText(2, 0.001, "tens"), logText(2.001, 0.001, "tens"));
 });

@@ -1,6 +1,7 @@
 // Ticks of axes, and with how many digits they are written.
 
 import { bytes, duration, number } from "../format.ts";
+import { fromLog } from "./lines.ts";
 
 /** The unit of an axis: plain numbers in tens, bytes by powers of two, seconds with minutes, hours and days. */
 export type Unit = "tens" | "bytes" | "seconds";
@@ -42,6 +43,11 @@ export function logPlaces(from: number, to: number): number[] {
   return found.length > 2 ? found : linearPlaces(from, to);
 }
 
+/** The same of an axis of powers of ten. */
+export function powerPlaces(from: number, to: number): number[] {
+  return logPlaces(10 ** from, 10 ** to).map(Math.log10);
+}
+
 function decadeFigures(first: number, last: number, each: number, digits: readonly number[]): number[] {
   const powers = Array.from({ length: Math.ceil((last - first + 1) / each) }, (_, i) => first + i * each);
   return powers.flatMap((power) => digits.map((digit) => Number(`${digit}e${power}`)));
@@ -78,6 +84,12 @@ export function figureAt(value: number, distance: number, unit: Unit = "tens"): 
   if (unit === "seconds") return timeAt(value, distance);
   const size = Math.abs(value);
   return size !== 0 && (size < 1e-4 || size >= 1e9) ? exponential(value, distance) : decimal(value, distance);
+}
+
+/** The text of a place on an axis of powers of ten, with enough digits to differ from a place at this distance. */
+export function logText(power: number, distance: number, unit: Unit): string {
+  const value = fromLog(power);
+  return figureAt(value, value * Math.min(0.1, distance * Math.LN10), unit);
 }
 
 const UNITS = [

@@ -1,7 +1,7 @@
 // The range in view of a scope's charts, and the buttons that show more of it.
 
 import { type Scope, zoomBy } from "./scope.ts";
-import { figureAt, type Unit } from "./ticks.ts";
+import { figureAt, logText, type Unit } from "./ticks.ts";
 import styles from "./zoom.module.css";
 
 const HELP =
@@ -11,9 +11,11 @@ interface Props {
   scope: Scope;
   /** The unit of the x axis, as on the charts. */
   unitX: Unit;
+  formatX?: ((x: number) => string) | undefined;
+  isLogX?: boolean;
 }
 
-export function Zoom({ scope, unitX }: Props) {
+export function Zoom({ scope, unitX, formatX, isLogX = false }: Props) {
   const zoom = scope.zoom.value;
   if (zoom === null) {
     return (
@@ -22,7 +24,8 @@ export function Zoom({ scope, unitX }: Props) {
       </span>
     );
   }
-  const figure = (x: number): string => figureAt(x, (zoom[1] - zoom[0]) / 200, unitX);
+  const distance = (zoom[1] - zoom[0]) / 200;
+  const figure = (x: number): string => formatX?.(x) ?? (isLogX ? logText : figureAt)(x, distance, unitX);
   return (
     <span class={styles["zoom"]}>
       <span>

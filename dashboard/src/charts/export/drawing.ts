@@ -4,7 +4,7 @@ import { colour } from "../../theme.ts";
 import { indexAt, type Line, pointText, type Range } from "../lines.ts";
 import { type Brush, drawLines, drawMarks, type Field, type Mark } from "../pen.ts";
 import { Scale } from "../scales.ts";
-import { figureAt, logPlaces, roundPlaces, type Unit } from "../ticks.ts";
+import { figureAt, logPlaces, logText, powerPlaces, roundPlaces, type Unit } from "../ticks.ts";
 
 export interface Picture {
   readonly title: string;
@@ -15,6 +15,8 @@ export interface Picture {
   readonly range: Range;
   readonly yRange: Range;
   readonly isLog: boolean;
+  /** The x of the lines are powers of ten. */
+  readonly isLogX: boolean;
   readonly unit: Unit;
   readonly unitX: Unit;
   readonly marks: readonly Mark[];
@@ -108,9 +110,11 @@ function fieldOf(ctx: Brush, { range, yRange, isLog }: Picture, top: number): Fi
 }
 
 function drawAxes({ ctx, box, toX, toY }: Field, picture: Picture): void {
-  const { range, yRange, isLog, unit, unitX, format, formatX, xName } = picture;
+  const { range, yRange, isLog, isLogX, unit, unitX, format, formatX, xName } = picture;
   const y = isLog ? { places: logPlaces(...yRange), distance: 0 } : roundPlaces(...yRange, unit, 9);
-  const x = roundPlaces(...range, unitX, unitX === "seconds" ? 8 : 12);
+  const x = isLogX
+    ? { places: powerPlaces(...range), distance: 1 }
+    : roundPlaces(...range, unitX, unitX === "seconds" ? 8 : 12);
   const bottom = box.top + box.height;
   ctx.strokeStyle = colour("border");
   ctx.lineWidth = RATIO;
@@ -121,7 +125,7 @@ function drawAxes({ ctx, box, toX, toY }: Field, picture: Picture): void {
   }
   for (const value of x.places) {
     rule(ctx, [toX(value), box.top], [toX(value), bottom]);
-    const text = formatX?.(value) ?? figureAt(value, x.distance, unitX);
+    const text = formatX?.(value) ?? (isLogX ? logText : figureAt)(value, x.distance, unitX);
     write(ctx, text, toX(value) / RATIO, bottom / RATIO + 16, { align: "center" });
   }
   write(ctx, xName, (box.left + box.width / 2) / RATIO, bottom / RATIO + 36, { align: "center" });

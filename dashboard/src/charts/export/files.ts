@@ -17,7 +17,7 @@ export async function save(picture: Picture, format: Format, stem: string): Prom
 const FILES: Record<Format, (picture: Picture) => Blob | Promise<Blob>> = {
   PNG: pngOf,
   SVG: (picture) => new Blob([svgOf(picture)], { type: "image/svg+xml" }),
-  CSV: ({ lines, range, xName }) => new Blob([pointsCsv(lines, range, xName)], { type: "text/csv" }),
+  CSV: (picture) => new Blob([pointsCsv(picture)], { type: "text/csv" }),
 };
 
 function svgOf(picture: Picture): string {

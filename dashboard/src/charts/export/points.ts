@@ -1,12 +1,15 @@
 // The points in view as CSV: a row for each point of each line, so that lines with points at other places fit too.
 
 import { type Cell, csvLine } from "../../csv.ts";
-import type { Line, Range } from "../lines.ts";
+import { fromLog, type Line } from "../lines.ts";
+import type { Picture } from "./drawing.ts";
 
 type Column = readonly [title: string, of: (line: Line, i: number) => Cell];
 
+type Points = Pick<Picture, "lines" | "range" | "xName" | "isLogX">;
+
 /** The file. Columns that no line has are left out. */
-export function pointsCsv(lines: readonly Line[], [from, to]: Range, xName: string): string {
+export function pointsCsv({ lines, range: [from, to], xName, isLogX }: Points): string {
   const columns: Column[] = [["value", ({ ys }, i) => ys[i] as number]];
   const add = (
     hasAny: (line: Line) => boolean,
@@ -43,7 +46,7 @@ export function pointsCsv(lines: readonly Line[], [from, to]: Range, xName: stri
   const rows = lines.flatMap((line) =>
     Array.from(line.xs, (x, i) => [x, i] as const)
       .filter(([x, i]) => x >= from && x <= to && Number.isFinite(line.ys[i]))
-      .map(([x, i]) => csvLine([x, line.name, ...columns.map(([, of]) => of(line, i))])),
+      .map(([x, i]) => csvLine([isLogX ? fromLog(x) : x, line.name, ...columns.map(([, of]) => of(line, i))])),
   );
   // With the mark by which Excel knows UTF-8.
   return `\ufeff${csvLine([xName, "line", ...columns.map(([title]) => title)])}${rows.join("")}`;

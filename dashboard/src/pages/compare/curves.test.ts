@@ -6,6 +6,7 @@ import {
   countedIn,
   curvesOf,
   metricsAmong,
+  onAxis,
   ordered,
   pointsEach,
   shownAtFirst,
@@ -72,4 +73,19 @@ test("a curve over all ranks comes before that of a single rank", () => {
     ["mae", "wer"].map((name) => curves?.get(name)?.ys[0]),
     [-1, 7],
   );
+});
+
+test("on the axis of a metric, points stand at its value at the same step, in its order", () => {
+  const curve = (xs: number[], ys: number[]) => ({ xs: Float64Array.from(xs), ys: Float64Array.from(ys), bands: [] });
+  const curves = new Map([
+    ["tokens", curve([0, 10, 20], [0, 1000, 500])],
+    ["loss", curve([5, 10, 20, 30], [0.9, 0.5, 0.4, 0.3])],
+  ]);
+  const loss = onAxis(curves, "tokens", null).get("loss");
+  assert.deepEqual([...(loss?.xs ?? [])], [500, 500, 1000]);
+  assert.deepEqual([...(loss?.ys ?? [])], [0.9, 0.4, 0.5]);
+  assert.equal(onAxis(curves, "no such metric", null).size, 0);
+  const byClock = onAxis(curves, "clock", "1970-01-01T01:00:00Z").get("loss");
+  assert.deepEqual([...(byClock?.xs ?? [])], [3605, 3610, 3620, 3630]);
+  assert.equal(onAxis(curves, "step", null), curves);
 });

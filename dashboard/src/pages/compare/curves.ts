@@ -4,6 +4,7 @@ import type { Job, JobMetrics } from "../../api/types.ts";
 import type { Unit } from "../../charts/ticks.ts";
 import { goalMetricOf, inOrder, isMeasured, isScript, metricsOf } from "../../metrics.ts";
 import type { Band } from "../job/charts/points.ts";
+import { valueAt } from "./group_curve.ts";
 
 export interface Curve {
   readonly xs: Float64Array;
@@ -37,6 +38,42 @@ export function curvesOf(jobs: readonly JobMetrics[]): ReadonlyMap<string, Reado
     ]),
   );
 }
+
+/** The axis that the api has for the points of an axis. */
+export function apiAxis(axis: Axis): "step" | "epoch" | "time" {
+  return axis === "epoch" || axis === "time" ? axis : axis === "clock" ? "time" : "step";
+}
+
+/** The metric of an axis; null for the other axes. */
+export function metricOfAxis(axis: Axis): string | null {
+  return AXES.some(([name]) => name === axis) ? null : axis;
+}
+
+/** The curves of a run on the axis: by the time of day, or by the value that a metric has at the same step. */
+export function onAxis(
+  curves: ReadonlyMap<string, Curve>,
+  axis: Axis,
+  startedAt: string | null,
+): ReadonlyMap<string, Curve> {
+  if (apiAxis(axis) === axis) return curves;
+  const along = axis === "clock" ? null : (curves.get(axis) ?? NO_POINTS);
+  const startS = Date.parse(startedAt ?? "") / 1000;
+  const moved = ({ xs, ys }: Curve): Curve => {
+    const points = Array.from(xs, (x, i) => [along === null ? startS + x : valueAt(along, x), ys[i] as number] as const)
+      .filter(([x]) => Number.isFinite(x))
+      .sort(([a], [b]) => a - b);
+    const column = (place: 0 | 1): Float64Array => Float64Array.from(points, (point) => point[place]);
+    return { xs: column(0), ys: column(1), bands: [] };
+  };
+  return new Map(
+    [...curves].flatMap(([name, curve]): [string, Curve][] => {
+      const now = moved(curve);
+      return now.xs.length === 0 ? [] : [[name, now]];
+    }),
+  );
+}
+
+const NO_POINTS = { xs: [], ys: [] };
 
 /** The metrics of Hora's own loop, in their order on the page: each beside its validation. */
 export const USUAL = [
@@ -72,7 +109,15 @@ export function shownAtFirst(jobs: readonly Job[]): readonly string[] {
   return [...new Set([...own, ...goals])].slice(0, MOST_METRICS);
 }
 
-export type Axis = "step" | "epoch" | "time";
+export const AXES = [
+  ["step", "Step"],
+  ["epoch", "Epoch"],
+  ["time", "Time"],
+  ["clock", "Time of day"],
+] as const;
+
+/** One of `AXES`, or the name of a metric. */
+export type Axis = string;
 
 /** The axis that is shown by default: of steps if one of the jobs has reported metrics, but no end of an epoch. */
 export function axisAtFirst(jobs: readonly Job[]): Axis {

@@ -4,7 +4,7 @@
 // seconds, are averaged within equal parts of the axis. Between two of its points a run has the value between them;
 // before its first and after its last point, and within a gap, it has none.
 
-import { indexUpTo } from "../../charts/lines.ts";
+import { indexUpTo, type Numbers } from "../../charts/lines.ts";
 import { withoutBias } from "../job/charts/means.ts";
 import type { Curve } from "./curves.ts";
 
@@ -72,7 +72,7 @@ function meansOfParts(run: Points, middles: readonly number[], from: number, siz
 }
 
 /** The value of a run at `x`; NaN where it has none. */
-function valueAt({ xs, ys }: Points, x: number): number {
+export function valueAt({ xs, ys }: { xs: Numbers; ys: Numbers }, x: number): number {
   const before = indexUpTo(xs, x);
   const [here, there] = [xs[before], xs[before + 1]];
   if (here === x) return ys[before] as number;

@@ -1,12 +1,12 @@
 // The curves of all runs: a chart for each metric, with one axis and one cursor.
 
 import { useCallback, useMemo } from "preact/hooks";
-import type { Line } from "../../charts/lines.ts";
+import { inLogX, type Line } from "../../charts/lines.ts";
 import { Plot } from "../../charts/plot.tsx";
 import { newScope, type Scope } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
 import { Zoom } from "../../charts/zoom.tsx";
-import { fileStem } from "../../format.ts";
+import { fileStem, moment } from "../../format.ts";
 import { isShare, metricText } from "../../metrics.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
@@ -34,19 +34,23 @@ interface Props {
   axis: Axis;
   smooth: number;
   isLog: boolean;
+  /** The axis is logarithmic. */
+  isLogX?: boolean;
   onHide: (id: string) => void;
 }
 
 export function Overlay(props: Props) {
   const { title = "Curves", runs, groups, faded, metrics, curves, axis, smooth, isLog, onHide } = props;
-  const scope = useMemo(() => newScope(), [axis]);
+  const isLogX = (props.isLogX ?? false) && axis !== "clock";
+  const scope = useMemo(() => newScope(), [axis, isLogX]);
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
-  const unitX = axis === "time" ? "seconds" : "tens";
+  const unitX = axis === "time" || axis === "clock" ? "seconds" : countedIn(axis);
+  const formatX = axis === "clock" ? clockText : undefined;
   const emptyText = hasAny(shownRuns, metrics, curves.byRun)
     ? null
     : `No curves yet: none of these runs has ${axis === "epoch" ? "finished an epoch" : "reported these metrics"}.`;
   return (
-    <Panel title={title} flush tools={<Zoom scope={scope} unitX={unitX} />}>
+    <Panel title={title} flush tools={<Zoom scope={scope} unitX={unitX} formatX={formatX} isLogX={isLogX} />}>
       <ProblemNotice problem={curves.problem} />
       {metrics.length === 0 || emptyText !== null ? (
         <p class={styles["none"]}>{metrics.length === 0 ? "Choose a metric." : emptyText}</p>
@@ -63,8 +67,10 @@ export function Overlay(props: Props) {
               smooth={smooth}
               chart={{
                 scope,
-                xName: axis,
+                xName: axis === "clock" ? "time" : metricText(axis),
                 unitX,
+                formatX,
+                isLogX,
                 isLog: isLog && canBeLog(metric),
                 onToggle: onHide,
               }}
@@ -76,6 +82,10 @@ export function Overlay(props: Props) {
   );
 }
 
+function clockText(seconds: number): string {
+  return moment(new Date(seconds * 1000).toISOString());
+}
+
 /** Whether any run has any of the metrics; true until the curves have come. */
 function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves["byRun"]): boolean {
   return curves === undefined || runs.some(({ id }) => metrics.some((metric) => curves.get(id)?.has(metric)));
@@ -84,7 +94,7 @@ function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves
 interface ChartProps extends Pick<Props, "runs" | "groups" | "faded" | "smooth"> {
   metric: string;
   curves: Curves["byRun"];
-  chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "unitX" | "isLog" | "onToggle">;
+  chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "unitX" | "formatX" | "isLog" | "isLogX" | "onToggle">;
 }
 
 function MetricChart({ metric, chart, ...props }: ChartProps) {
@@ -92,7 +102,8 @@ function MetricChart({ metric, chart, ...props }: ChartProps) {
   const curveOf = useCallback((id: string) => curves?.get(id)?.get(metric), [curves, metric]);
   const runLines = useRunLines(props, curveOf);
   const meanLines = useGroupLines(props, curveOf);
-  const lines = groups.length > 0 ? meanLines : runLines;
+  const shownLines = groups.length > 0 ? meanLines : runLines;
+  const lines = useMemo(() => (chart.isLogX ? shownLines.map(inLogX) : shownLines), [shownLines, chart.isLogX]);
   const empty = curves === undefined ? "Loading…" : `No run has ${metricText(metric)} yet`;
   const axis = { isLog: chart.isLog ?? false, isShare: isShare(metric) };
   const onPointerMove = (event: PointerEvent): void => {

@@ -24,7 +24,7 @@ import { axisNow, metricsNow, smoothNow, Tools } from "./tools.tsx";
 import { useCurves } from "./use_curves.ts";
 import { type Jobs, useJobs } from "./use_jobs.ts";
 import { useWholeIds } from "./use_whole_ids.ts";
-import { bestParam, brushes, groupParam, hideParam, jobsParam, logParam, studyParam } from "./view.ts";
+import { bestParam, brushes, groupParam, hideParam, jobsParam, logParam, logXParam, studyParam } from "./view.ts";
 
 export function ComparePage() {
   const [text, list] = [jobsParam.value, listOfAddress(query.value)];
@@ -149,6 +149,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
             axis={axis}
             smooth={smoothNow()}
             isLog={logParam.value === "1"}
+            isLogX={logXParam.value === "1"}
             onHide={onHide}
           />
         </div>

@@ -3,25 +3,18 @@
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Metrics } from "../../api/types.ts";
 import { metricText } from "../../metrics.ts";
-import { Choice } from "../../parts/choice.tsx";
 import { pathWith } from "../../query.ts";
-import { type Axis, axisAtFirst, metricsAmong, ordered, shownAtFirst } from "./curves.ts";
+import { AXES, type Axis, axisAtFirst, metricOfAxis, metricsAmong, ordered, shownAtFirst } from "./curves.ts";
 import type { Field } from "./fields.ts";
 import { GroupTools } from "./group_tools.tsx";
 import { type Best, parseBest, type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
 import styles from "./tools.module.css";
-import { axisParam, bestParam, chosenOf, chosenText, logParam, metricsParam, smoothParam } from "./view.ts";
+import { axisParam, bestParam, chosenOf, chosenText, logParam, logXParam, metricsParam, smoothParam } from "./view.ts";
 
-const AXES = [
-  ["step", "Step"],
-  ["epoch", "Epoch"],
-  ["time", "Time"],
-] as const;
-
-/** The axis in the address; an unknown word means the default. */
+/** The axis in the address, or the default. */
 export function axisNow(jobs: readonly Job[]): Axis {
-  return AXES.find(([axis]) => axis === axisParam.value)?.[0] ?? axisAtFirst(jobs);
+  return axisParam.value || axisAtFirst(jobs);
 }
 
 /** The weight of the smoothing, 0..0.99. */
@@ -52,10 +45,26 @@ export function Tools({ runs, results, settings }: Props) {
   const toggle = (name: string): void =>
     metricsParam.set(chosenText(ordered(toggled(chosenNames, name), allNames), shownAtFirst(jobs)));
   const setAxis = (axis: Axis): void => axisParam.set(axis === axisAtFirst(jobs) ? "" : axis);
-  const smooth = smoothNow();
+  const [axis, smooth] = [axisNow(jobs), smoothNow()];
   return (
     <div class={styles["tools"]}>
-      <Choice label="Axis" value={axisNow(jobs)} options={AXES} onChange={setAxis} />
+      <label class={styles["check"]}>
+        Axis
+        <select value={axis} onChange={(event) => setAxis(event.currentTarget.value)}>
+          {AXES.map(([name, text]) => (
+            <option key={name} value={name}>
+              {text}
+            </option>
+          ))}
+          <optgroup label="A metric">
+            {[...new Set([...allNames, ...(metricOfAxis(axis) === null ? [] : [axis])])].map((name) => (
+              <option key={name} value={name}>
+                {metricText(name)}
+              </option>
+            ))}
+          </optgroup>
+        </select>
+      </label>
       <label class={styles["smooth"]}>
         Smoothing
         <input
@@ -75,6 +84,14 @@ export function Tools({ runs, results, settings }: Props) {
           onChange={(event) => logParam.set(event.currentTarget.checked ? "1" : "")}
         />
         Log scale
+      </label>
+      <label class={styles["check"]}>
+        <input
+          type="checkbox"
+          checked={logXParam.value === "1"}
+          onChange={(event) => logXParam.set(event.currentTarget.checked ? "1" : "")}
+        />
+        Log axis
       </label>
       <BestOf results={results} />
       <GroupTools runs={runs} settings={settings} />

@@ -22,6 +22,7 @@ export const metricsParam = param("m");
 export const axisParam = param("x");
 export const smoothParam = param("smooth", "0");
 export const logParam = param("log");
+export const logXParam = param("logx");
 /** The order of the table. `sort` is that of the list of jobs, which decides which jobs come first. */
 export const orderParam = param("order");
 /** Axes of the parallel coordinates. */
