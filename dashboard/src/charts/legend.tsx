@@ -55,7 +55,7 @@ function Inside({ line, hasRange, ...props }: LineProps & { hasRange: boolean })
   return (
     <>
       <Swatch colour={line.colour} dash={line.dash} /> {line.name} <Value line={line} {...props} />{" "}
-      {hasRange && line.spread === undefined && <InView lines={[line]} {...props} />}
+      {hasRange && line.spread === undefined && <InView {...props} lines={[line]} />}
     </>
   );
 }
