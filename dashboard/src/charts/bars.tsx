@@ -53,6 +53,12 @@ export function Bars(props: Props) {
           ])}
         />
       }
+      cells={() => [
+        [xName, "series", yName, "low", "high"],
+        ...series.flatMap(({ name, values }) =>
+          values.map((each, i) => [groups[i] ?? "", name, each?.value ?? null, each?.low ?? null, each?.high ?? null]),
+        ),
+      ]}
     >
       {(_, y, room) => <BarGroups {...props} y={y} room={room} />}
     </Frame>

@@ -2,9 +2,13 @@
 
 import type { ComponentChildren } from "preact";
 import { useRef } from "preact/hooks";
+import type { Cell } from "../csv.ts";
+import { saveDrawing } from "./export/drawings.ts";
+import type { Format } from "./export/files.ts";
 import styles from "./frame.module.css";
 import type { Axis } from "./points.ts";
 import { Swatch } from "./swatch.tsx";
+import { ChartTools } from "./tools.tsx";
 import { useWidth } from "./width.ts";
 
 /** Where the axes are, in pixels. */
@@ -16,7 +20,7 @@ export interface Room {
 }
 
 const LEFT = 58; // at least; more for long figures such as 1 min 10 s
-const LETTER = 6.5; // the width of a figure's letter
+export const LETTER = 6.5; // the width of a figure's letter
 const RIGHT = 24; // for half of the axis's last figure
 const TOP = 28;
 const BOTTOM = 42;
@@ -27,20 +31,39 @@ export interface Entry {
   readonly dash?: readonly number[];
 }
 
-interface Props {
+interface Props<A extends Pick<Axis, "ticks">> {
   title: string;
   xName: string;
   yName: string;
   height: number;
   /** The entries of the legend. A single entry is not shown. */
   entries: readonly Entry[];
-  axes: (room: Room) => { readonly x: Axis; readonly y: Axis };
-  children: (x: Axis, y: Axis, room: Room) => ComponentChildren;
+  axes: (room: Room) => { readonly x: A; readonly y: A };
+  children: (x: A, y: A, room: Room) => ComponentChildren;
   /** The same figures as a table. */
   table: ComponentChildren;
+  /** The exact figures for a file. The first row has the names of the columns. */
+  cells: () => readonly (readonly Cell[])[];
 }
 
-export function Frame({ title, xName, yName, height, entries, axes, children, table }: Props) {
+export function Frame<A extends Pick<Axis, "ticks">>(props: Props<A>) {
+  const { title, table } = props;
+  const place = useRef<HTMLElement>(null);
+  const save = (format: Format): void => {
+    const svg = place.current?.querySelector(`.${styles["drawing"]} > svg`) as SVGSVGElement;
+    void saveDrawing({ ...props, svg }, format);
+  };
+  return (
+    <figure ref={place} class={styles["chart"]} aria-label={title}>
+      <ChartTools title={title} onSave={save} large={(height) => <Drawing {...props} height={height} />} />
+      <Drawing {...props} />
+      {table}
+    </figure>
+  );
+}
+
+function Drawing<A extends Pick<Axis, "ticks">>(props: Props<A>) {
+  const { title, xName, yName, height, entries, axes, children } = props;
   const container = useRef<HTMLDivElement>(null);
   const width = useWidth(container);
   const narrow: Room = { left: LEFT, right: Math.max(LEFT + 40, width - RIGHT), top: TOP, bottom: height - BOTTOM };
@@ -48,7 +71,7 @@ export function Frame({ title, xName, yName, height, entries, axes, children, ta
   const room: Room = { ...narrow, left: Math.max(LEFT, 10 + LETTER * Math.max(0, ...lengths)) };
   const { x, y } = axes(room);
   return (
-    <figure class={styles["chart"]} aria-label={title}>
+    <>
       {entries.length > 1 && (
         <ul class={styles["legend"]}>
           {entries.map(({ name, colour, dash }) => (
@@ -58,7 +81,7 @@ export function Frame({ title, xName, yName, height, entries, axes, children, ta
           ))}
         </ul>
       )}
-      <div ref={container} style={{ minHeight: `${height}px` }}>
+      <div ref={container} class={styles["drawing"]} style={{ minHeight: `${height}px` }}>
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-label={`${title}: ${yName} over ${xName}`}>
             {y.ticks.map(({ at, text }) => (
@@ -85,8 +108,7 @@ export function Frame({ title, xName, yName, height, entries, axes, children, ta
           </svg>
         )}
       </div>
-      {table}
-    </figure>
+    </>
   );
 }
 

@@ -35,6 +35,7 @@ export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly L
       break;
     case "0":
     case "Escape":
+      if (scope.zoom.peek() === null && scope.cursor.peek() === null) return undefined; // a dialog closes
       scope.zoom.value = null;
       scope.cursor.value = null;
       break;

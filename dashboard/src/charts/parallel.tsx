@@ -3,7 +3,11 @@
 
 import { useMemo, useRef } from "preact/hooks";
 import { type AxisScale, type AxisValue, axisScale, type Brush } from "./axis_scale.ts";
+import { saveDrawing } from "./export/drawings.ts";
+import type { Format } from "./export/files.ts";
+import type { Entry } from "./frame.tsx";
 import styles from "./parallel.module.css";
+import { ChartTools } from "./tools.tsx";
 import { useWidth } from "./width.ts";
 
 export interface ParallelAxis {
@@ -26,6 +30,8 @@ interface Props {
   title: string;
   axes: readonly ParallelAxis[];
   lines: readonly ParallelLine[];
+  /** The legend of a picture. */
+  entries: readonly Entry[];
   /** Keys of lines that are drawn faintly. */
   faded: ReadonlySet<string>;
   brushes: ReadonlyMap<string, Brush>;
@@ -35,26 +41,48 @@ interface Props {
   /** The keys of the lines that the pointer is at, anywhere on the page. */
   pointed: readonly string[];
   onPoint: (key: string | null) => void;
+  height?: number;
 }
 
-const HEIGHT = 320;
-const TOP = 10;
-const BOTTOM = HEIGHT - 34;
-const MISSING = HEIGHT - 12; // the position of missing values
+const TOP = 26; // below the names of the axes
+const BELOW = 34; // the end of the axes, from below
+const MISSING = 12; // the position of missing values, from below
 const AXIS_PX = 118; // the least room of an axis; the chart scrolls if the axes do not fit
 const SIDE = 64;
 
 export function ParallelChart(props: Props) {
-  const { title, axes, lines, brushes } = props;
+  const { title, axes, lines, entries } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const cells = () => [
+    ["run", "id", ...axes.map(({ label }) => label)],
+    ...lines.map(({ name, key }, i) => [name, key, ...axes.map(({ values }) => values[i] ?? null)]),
+  ];
+  const save = (format: Format): void => {
+    const svg = place.current?.querySelector(`.${styles["place"]} > svg`) as SVGSVGElement;
+    void saveDrawing({ title, svg, entries, cells }, format);
+  };
+  return (
+    <div ref={place}>
+      <ChartTools title={title} onSave={save} large={(height) => <Drawing {...props} height={height} />} />
+      <Drawing {...props} />
+    </div>
+  );
+}
+
+function Drawing(props: Props) {
+  const { title, axes, lines, brushes, height = 320 } = props;
   const container = useRef<HTMLDivElement>(null);
   const width = Math.max(useWidth(container), 2 * SIDE + (axes.length - 1) * AXIS_PX);
-  const scales = useMemo(() => axes.map((axis) => axisScale(axis.values, axis.isLog, [TOP, BOTTOM])), [axes]);
+  const scales = useMemo(
+    () => axes.map((axis) => axisScale(axis.values, axis.isLog, [TOP, height - BELOW])),
+    [axes, height],
+  );
   const left = (index: number): number =>
     axes.length === 1 ? width / 2 : SIDE + (index * (width - 2 * SIDE)) / (axes.length - 1);
   const paths = useMemo(
     () =>
       lines.map((_, line) =>
-        pathOf(axes.map((axis, i) => [left(i), scales[i]?.at(axis.values[line] ?? null) ?? MISSING])),
+        pathOf(axes.map((axis, i) => [left(i), scales[i]?.at(axis.values[line] ?? null) ?? height - MISSING])),
       ),
     [lines, axes, scales, width],
   );
@@ -72,7 +100,7 @@ export function ParallelChart(props: Props) {
             <Head key={axis.key} axis={axis} kind={scales[i]?.kind} left={left(i)} onScale={props.onScale} />
           ))}
         </div>
-        <svg width={width} height={HEIGHT} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
+        <svg width={width} height={height} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
           <g
             class={pointedIndexes.length === 0 ? undefined : styles["back"]}
             onPointerLeave={() => props.onPoint(null)}
@@ -88,6 +116,7 @@ export function ParallelChart(props: Props) {
               axis={axis}
               scale={scales[i] as AxisScale}
               left={left(i)}
+              height={height}
               brush={brushes.get(axis.key)}
               hasMissing={axis.values.includes(null)}
               onBrush={props.onBrush}
@@ -135,9 +164,6 @@ function Head(props: {
   const { axis, kind } = props;
   return (
     <div class={styles["head"]} style={{ left: `${props.left}px` }}>
-      <span class={styles["label"]} title={axis.label}>
-        {axis.label}
-      </span>
       {kind !== "text" && (
         <button
           type="button"
@@ -157,34 +183,44 @@ function Axis(props: {
   axis: ParallelAxis;
   scale: AxisScale;
   left: number;
+  height: number;
   brush: Brush | undefined;
   hasMissing: boolean;
   onBrush: Props["onBrush"];
 }) {
-  const { axis, scale, left, brush } = props;
+  const { axis, scale, left, height, brush } = props;
   const stretch = brush === undefined ? null : scale.stretch(brush);
   const grip = useBrushing(axis.key, scale, props.onBrush);
   return (
     <g transform={`translate(${left.toFixed(1)} 0)`}>
-      <line y1={TOP} y2={BOTTOM} class={styles["axis"]} />
+      <text y={12} text-anchor="middle" class={styles["label"]}>
+        <title>{axis.label}</title>
+        {cut(axis.label, 18)}
+      </text>
+      <line y1={TOP} y2={height - BELOW} class={styles["axis"]} />
       {scale.ticks.map(({ y, text }) => (
         <text key={text} x={6} y={y} dy="0.35em" class={styles["tick"]}>
-          {text.length > 16 ? `${text.slice(0, 15)}…` : text}
+          {cut(text, 16)}
         </text>
       ))}
       {props.hasMissing && (
-        <text x={6} y={MISSING} dy="0.35em" class={styles["tick"]}>
+        <text x={6} y={height - MISSING} dy="0.35em" class={styles["tick"]}>
           none
         </text>
       )}
       {stretch !== null && (
         <rect x={-6} width={12} y={stretch[0]} height={Math.max(3, stretch[1] - stretch[0])} class={styles["brush"]} />
       )}
-      <rect x={-14} width={28} y={TOP - 8} height={BOTTOM - TOP + 16} class={styles["grip"]} {...grip}>
+      <rect x={-14} width={28} y={TOP - 8} height={height - BELOW - TOP + 16} class={styles["grip"]} {...grip}>
         <title>Drag to select the runs in this range; click to clear the range</title>
       </rect>
     </g>
   );
+}
+
+/** A text of at most so many letters. */
+export function cut(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
 const CLICK_PX = 3;

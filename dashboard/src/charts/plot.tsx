@@ -14,10 +14,10 @@ import { Legend } from "./legend.tsx";
 import { constantOf, fromLog, indexAt, type Line, pointText, xExtent } from "./lines.ts";
 import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
-import { SaveMenu } from "./save_menu.tsx";
 import { report, type Scope } from "./scope.ts";
 import { PointTable } from "./table.tsx";
 import { formatOf, type Unit } from "./ticks.ts";
+import { ChartTools } from "./tools.tsx";
 import { type YAxis, yRange } from "./y_range.ts";
 
 export interface PlotProps extends YAxis {
@@ -43,6 +43,8 @@ export interface PlotProps extends YAxis {
   fileName?: string;
   /** The key of the line that the pointer is at. */
   pointed?: string | null;
+  /** It is the large view of a chart: without a title and buttons. */
+  isLarge?: boolean;
   /** The text while there are no points. */
   empty?: string;
 }
@@ -66,7 +68,7 @@ export function Plot(props: PlotProps) {
   return (
     <figure class={styles["plot"]} aria-label={title}>
       <figcaption class={styles["caption"]}>
-        <span class={styles["title"]}>{title}</span>
+        <span class={styles["title"]}>{!props.isLarge && title}</span>
         <Legend
           lines={mainLines}
           hidden={hidden}
@@ -76,8 +78,12 @@ export function Plot(props: PlotProps) {
           onToggle={props.onToggle}
           pointed={props.pointed}
         />
-        {hasPoints && (
-          <span class={styles["tools"]}>
+        {hasPoints && !props.isLarge && (
+          <ChartTools
+            title={title}
+            onSave={(kind) => void save(pictureOf(props, visibleLines), kind, props.fileName ?? fileStem(title))}
+            large={(px) => <Plot {...props} height={px} isLarge />}
+          >
             <button
               type="button"
               aria-expanded={isTableOpen}
@@ -87,11 +93,7 @@ export function Plot(props: PlotProps) {
             >
               Table
             </button>
-            <SaveMenu
-              title={title}
-              onSave={(kind) => void save(pictureOf(props, visibleLines), kind, props.fileName ?? fileStem(title))}
-            />
-          </span>
+          </ChartTools>
         )}
       </figcaption>
       {constant !== null ? (

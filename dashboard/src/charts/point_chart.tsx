@@ -71,6 +71,10 @@ export function PointChart(props: Props) {
           ])}
         />
       }
+      cells={() => [
+        ["line", "point", xName, yName, "low", "high"],
+        ...points.map(({ name, point }) => [name, point.label, point.x, point.value, point.low, point.high]),
+      ]}
     >
       {(x, y) => (
         <>

@@ -7,15 +7,27 @@ import styles from "./dialog.module.css";
 interface FrameProps {
   title: string;
   onClose: () => void;
+  /** As large as the window, with a button that closes it. */
+  isLarge?: boolean;
   children: ComponentChildren;
 }
 
-export function Dialog({ title, onClose, children }: FrameProps) {
+export function Dialog({ title, onClose, isLarge = false, children }: FrameProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class={styles["dialog"]} aria-label={title} onClose={onClose}>
+    <dialog
+      ref={dialog}
+      class={`${styles["dialog"]} ${isLarge ? styles["large"] : ""}`}
+      aria-label={title}
+      onClose={onClose}
+    >
       <h2>{title}</h2>
+      {isLarge && (
+        <button type="button" class={styles["close"]} onClick={() => dialog.current?.close()}>
+          Close
+        </button>
+      )}
       {children}
     </dialog>
   );

@@ -37,57 +37,59 @@ const ROW_PX = 20;
 const TITLE_PX = 34;
 const BELOW_PX = 46;
 const MARK_PX = 18;
+const MOST_PX = 4000; // no picture is higher
 const MOST = 40; // lines with a place in the legend
 
 const FONT = "ui-sans-serif, system-ui, sans-serif";
 
 /** Draw it. Returns its height: a picture with a longer legend is higher. */
 export function draw(ctx: Brush, picture: Picture): number {
-  const entries = legendOf(ctx, picture);
-  const rows = (entries.at(-1)?.row ?? -1) + 1;
-  const top = TITLE_PX + rows * ROW_PX + MARK_PX;
-  const height = top + PLOT_PX + BELOW_PX;
-  ctx.fillStyle = "#ffffff";
-  ctx.fillRect(0, 0, WIDTH * RATIO, height * RATIO);
-  write(ctx, picture.title, SIDE, 22, { size: 15, weight: 600, ink: "text" });
-  for (const { line, text, left, row } of entries) {
-    const y = TITLE_PX + row * ROW_PX + 8;
-    if (line !== null) swatch(ctx, line, left, y);
-    write(ctx, text, left + (line === null ? 0 : 26), y, { baseline: "middle", ink: "text" });
-  }
+  const top = drawHeading(ctx, picture.title, entriesOf(picture)) + MARK_PX;
   const field = fieldOf(ctx, picture, top);
   drawAxes(field, picture);
   drawLines(field, picture.lines);
   drawMarks(field, picture.marks);
-  return height;
+  return top + PLOT_PX + BELOW_PX;
 }
 
-interface Entry {
-  readonly line: Line | null;
-  readonly text: string;
-  readonly left: number;
-  readonly row: number;
+/** An entry of a legend. */
+export interface Entry extends Pick<Line, "name" | "dash"> {
+  /** As CSS; null without a line before the name. */
+  readonly colour: string | null;
 }
 
-/** Each line with its last value in view, in rows. */
-function legendOf(ctx: Brush, { lines, range, formatValue }: Picture): Entry[] {
-  const named = lines.filter(({ isDetail }) => !isDetail);
-  if (named.length > MOST) return [{ line: null, text: `${named.length} lines`, left: SIDE, row: 0 }];
+/** Each line with its last value in view. */
+function entriesOf({ lines, range, formatValue }: Picture): Entry[] {
+  return lines
+    .filter(({ isDetail }) => !isDetail)
+    .map((line) => ({
+      ...line,
+      name: `${line.name}  ${pointText(line, indexAt(line, null, range), formatValue)}`,
+      colour: colour(line.colour),
+    }));
+}
+
+/** The title and the legend in rows, on white. Returns where they end. */
+export function drawHeading(ctx: Brush, title: string, all: readonly Entry[]): number {
+  const entries = all.length > MOST ? [{ name: `${all.length} lines`, colour: null }] : all;
+  ctx.fillStyle = "#ffffff";
+  ctx.fillRect(0, 0, WIDTH * RATIO, MOST_PX * RATIO);
+  write(ctx, title, SIDE, 22, { size: 15, weight: 600, ink: "text" });
   ctx.font = `${12 * RATIO}px ${FONT}`;
-  let [left, row] = [SIDE, 0];
-  return named.map((line) => {
-    const text = `${line.name}  ${pointText(line, indexAt(line, null, range), formatValue)}`;
-    const width = 26 + ctx.measureText(text).width / RATIO + 18;
-    if (left > SIDE && left + width > WIDTH - SIDE) [left, row] = [SIDE, row + 1];
-    const entry = { line, text, left, row };
+  let [left, top] = [SIDE, TITLE_PX];
+  for (const entry of entries) {
+    const width = 26 + ctx.measureText(entry.name).width / RATIO + 18;
+    if (left > SIDE && left + width > WIDTH - SIDE) [left, top] = [SIDE, top + ROW_PX];
+    if (entry.colour !== null) swatch(ctx, entry, left, top + 8);
+    write(ctx, entry.name, left + (entry.colour === null ? 0 : 26), top + 8, { baseline: "middle", ink: "text" });
     left += width;
-    return entry;
-  });
+  }
+  return entries.length === 0 ? top : top + ROW_PX;
 }
 
-function swatch(ctx: Brush, { colour: name, dash = [] }: Line, left: number, y: number): void {
+function swatch(ctx: Brush, { colour: paint, dash = [] }: Entry, left: number, y: number): void {
   ctx.save();
-  ctx.strokeStyle = colour(name);
+  ctx.strokeStyle = paint;
   ctx.lineWidth = 2.5 * RATIO;
   ctx.setLineDash(dash.map((length) => length * RATIO));
   ctx.beginPath();

@@ -27,11 +27,15 @@ function svgOf(picture: Picture): string {
 }
 
 function pngOf(picture: Picture): Promise<Blob> {
-  const canvas = document.createElement("canvas");
   const height = inLight(() => draw(new SvgContext(), picture));
+  return canvasPng(height, (context) => inLight(() => draw(context, picture)));
+}
+
+/** What is drawn on a canvas of the pictures' width. */
+export function canvasPng(height: number, paint: (context: CanvasRenderingContext2D) => void): Promise<Blob> {
+  const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [WIDTH * RATIO, height * RATIO];
-  const context = canvas.getContext("2d") as CanvasRenderingContext2D;
-  inLight(() => draw(context, picture));
+  paint(canvas.getContext("2d") as CanvasRenderingContext2D);
   return new Promise((resolve, reject) =>
     canvas.toBlob((blob) => (blob === null ? reject(new Error("no picture")) : resolve(blob))),
   );

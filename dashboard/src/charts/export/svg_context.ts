@@ -31,6 +31,11 @@ export class SvgContext implements Brush {
     return `<svg xmlns="http://www.w3.org/2000/svg" ${size}>${this.#parts.join("")}</svg>\n`;
   }
 
+  /** Add elements as they are. */
+  add(markup: string): void {
+    this.#parts.push(markup);
+  }
+
   save(): void {
     this.#groups.push(0);
   }

@@ -1,18 +1,17 @@
 // The runs on parallel axes: settings that differ, then results. Ranges on axes filter the runs of the whole page.
 
 import { useMemo } from "preact/hooks";
-import { type AxisValue, wantsLog } from "../../charts/axis_scale.ts";
 import { ParallelChart, type ParallelLine } from "../../charts/parallel.tsx";
-import { extentOf, RAMP, rampColour, shareOf } from "../../charts/ramp.ts";
 import { Panel } from "../../parts/panel.tsx";
+import { axisOf, scalesNow, setScale } from "./axes.ts";
+import { ColourBy, type Colours, useColours } from "./colours.tsx";
 import styles from "./coordinates.module.css";
-import { canBeLog } from "./curves.ts";
-import { type Field, resultsAtFirst, valueText } from "./fields.ts";
-import { focused } from "./focus.ts";
+import { type Field, resultsAtFirst } from "./fields.ts";
+import { focused, point } from "./focus.ts";
 import { Ranges } from "./ranges.tsx";
 import { type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
-import { axesParam, brushes, byParam, chosenOf, chosenText, clearBrushes, scalesParam, setBrush } from "./view.ts";
+import { axesParam, brushes, chosenOf, chosenText, clearBrushes, scalesParam, setBrush } from "./view.ts";
 
 const MOST_SETTINGS = 6; // axes that are shown by default
 
@@ -29,22 +28,18 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
   const defaultKeys = useMemo(() => defaultAxes(settings, results), [settings, results]);
   const chosenKeys = useMemo(() => chosenOf(axesParam.value, defaultKeys), [axesParam.value, defaultKeys]);
   const shownFields = useMemo(() => fields.filter(({ key }) => chosenKeys.includes(key)), [fields, chosenKeys]);
-  const by = results.find(({ key }) => key === byParam.value);
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
-  const lines = useMemo(() => linesOf(shownRuns, by), [shownRuns, by]);
-  const back = useMemo(() => new Set([...faded, ...withoutValue(shownRuns, by)]), [faded, shownRuns, by]);
-  const scales = useMemo(() => scalesOf(scalesParam.value), [scalesParam.value]);
+  const colours = useColours(fields, shownRuns);
+  const lines = useMemo(() => linesOf(shownRuns, colours), [shownRuns, colours]);
+  const back = useMemo(() => new Set([...faded, ...colours.without]), [faded, colours]);
+  const scales = scalesNow();
   const axes = useMemo(
     () => shownFields.map((field) => axisOf(field, shownRuns, scales.get(field.key))),
-    [shownFields, shownRuns, scales],
+    [shownFields, shownRuns, scalesParam.value],
   );
-  const onScale = (key: string, isLog: boolean): void =>
-    scalesParam.set(
-      [...new Map(scales).set(key, isLog)].map(([name, log]) => `${name}:${log ? "log" : "linear"}`).join(","),
-    );
   const keptCount = shownRuns.filter(({ id }) => !faded.has(id)).length;
   return (
-    <Panel title="Parallel coordinates" flush tools={<ColourBy results={results} by={by} runs={shownRuns} />}>
+    <Panel title="Parallel coordinates" flush tools={<ColourBy fields={fields} colours={colours} runs={shownRuns} />}>
       <div class={styles["axes"]}>
         <Toggles
           label="Axes"
@@ -68,12 +63,13 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
           title="Axes of runs"
           axes={axes}
           lines={lines}
+          entries={colours.entries}
           faded={back}
           brushes={brushes.value}
           onBrush={setBrush}
-          onScale={onScale}
+          onScale={setScale}
           pointed={pointedIds(shownRuns, focused.value)}
-          onPoint={(key) => (focused.value = key)}
+          onPoint={point}
         />
       )}
       <Ranges fields={shownFields} runs={shownRuns} />
@@ -82,7 +78,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
 }
 
 /** The run in focus, or all runs of the group in focus. */
-function pointedIds(runs: readonly Run[], focus: string | null): readonly string[] {
+export function pointedIds(runs: readonly Run[], focus: string | null): readonly string[] {
   return focus === null ? [] : runs.filter(({ id, group }) => id === focus || group === focus).map(({ id }) => id);
 }
 
@@ -96,60 +92,6 @@ function inOrder(keys: readonly string[], fields: readonly Field[]): string[] {
   return fields.filter(({ key }) => keys.includes(key)).map(({ key }) => key);
 }
 
-function scalesOf(text: string): Map<string, boolean> {
-  const pairs = text === "" ? [] : text.split(",").map((pair) => pair.split(":"));
-  return new Map(pairs.map(([key = "", scale]) => [key, scale === "log"]));
-}
-
-function axisOf(field: Field, runs: readonly Run[], isLog: boolean | undefined) {
-  const raw = runs.map(({ job }) => field.valueIn(job));
-  const isText = raw.some((value) => typeof value === "string" || typeof value === "boolean");
-  const values: AxisValue[] = raw.map((value) =>
-    value === null ? null : isText || typeof value === "boolean" ? valueText(value) : value,
-  );
-  return { key: field.key, label: field.label, values, isLog: isLog ?? (canBeLog(field.key) && wantsLog(values)) };
-}
-
-function linesOf(runs: readonly Run[], by: Field | undefined): ParallelLine[] {
-  const extent = by && extentOf(figuresOf(by, runs));
-  return runs.map((run) => {
-    const line = { key: run.id, name: `${run.number} ${run.job.name}` };
-    if (by === undefined) return { ...line, colour: `var(--${run.colour})`, dash: run.dash };
-    const value = by.valueIn(run.job);
-    const share = typeof value === "number" && extent ? shareOf(value, extent) : 0;
-    return { ...line, colour: rampColour(share), dash: [] };
-  });
-}
-
-/** The ids of runs without the result that sets the colour. They are drawn faintly too. */
-function withoutValue(runs: readonly Run[], by: Field | undefined): string[] {
-  return by === undefined ? [] : runs.filter(({ job }) => by.valueIn(job) === null).map(({ id }) => id);
-}
-
-function figuresOf(field: Field, runs: readonly Run[]): number[] {
-  return runs.map(({ job }) => field.valueIn(job)).filter((value) => typeof value === "number");
-}
-
-function ColourBy({ results, by, runs }: { results: readonly Field[]; by: Field | undefined; runs: readonly Run[] }) {
-  const extent = by && extentOf(figuresOf(by, runs));
-  return (
-    <>
-      {by && extent && (
-        <span class={styles["ramp"]}>
-          {by.format(extent[0])} <span class={styles["bar"]} style={{ background: RAMP }} /> {by.format(extent[1])}
-        </span>
-      )}
-      <label class={styles["by"]}>
-        Colour by
-        <select value={by?.key ?? ""} onChange={(event) => byParam.set(event.currentTarget.value)}>
-          <option value="">{runs.some(({ group }) => group !== null) ? "group" : "run"}</option>
-          {results.map(({ key, label }) => (
-            <option key={key} value={key}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
-    </>
-  );
+function linesOf(runs: readonly Run[], { colourOf }: Colours): ParallelLine[] {
+  return runs.map((run) => ({ key: run.id, name: `${run.number} ${run.job.name}`, ...colourOf(run) }));
 }

@@ -18,13 +18,24 @@ effect(() => {
   return () => clearTimeout(timer);
 });
 
+const pinned = signal<string | null>(null);
+
+/** Highlight a run or a group. Null ends that, except for the run that was clicked last. */
+export function point(key: string | null): void {
+  focused.value = key ?? pinned.peek();
+}
+
+/** Keep a run highlighted while the pointer is elsewhere; the same run again ends that. */
+export function pin(id: string): void {
+  pinned.value = pinned.peek() === id ? null : id;
+  point(null);
+}
+
 /** Handlers for an element of a run or a group: pointer or keyboard focus on it highlights it. */
 export function focusing(id: string) {
-  const enter = (): void => {
-    focused.value = id;
-  };
+  const enter = (): void => point(id);
   const leave = (): void => {
-    if (focused.peek() === id) focused.value = null;
+    if (focused.peek() === id) point(null);
   };
   return { onPointerEnter: enter, onPointerLeave: leave, onFocusIn: enter, onFocusOut: leave };
 }

@@ -12,7 +12,7 @@ import { ProblemNotice } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { listOf } from "../../query.ts";
 import { type Axis, type Curve, canBeLog, countedIn } from "./curves.ts";
-import { focused, settledFocus } from "./focus.ts";
+import { point, settledFocus } from "./focus.ts";
 import { groupLines, groupMeans } from "./group_lines.ts";
 import { bandNow } from "./group_tools.tsx";
 import type { Group } from "./groups.ts";
@@ -108,10 +108,10 @@ function MetricChart({ metric, chart, ...props }: ChartProps) {
   const axis = { isLog: chart.isLog ?? false, isShare: isShare(metric) };
   const onPointerMove = (event: PointerEvent): void => {
     const place = placeOf(event, chart.scope);
-    if (place !== undefined) focused.value = place && nearestLine(lines, place, axis);
+    if (place !== undefined) point(place && nearestLine(lines, place, axis));
   };
   return (
-    <div onPointerMove={onPointerMove} onPointerLeave={() => (focused.value = null)}>
+    <div onPointerMove={onPointerMove} onPointerLeave={() => point(null)}>
       <Plot
         {...chart}
         {...axis}
