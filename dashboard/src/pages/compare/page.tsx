@@ -20,6 +20,7 @@ import styles from "./page.module.css";
 import { RunList } from "./run_list.tsx";
 import { RunTable } from "./run_table.tsx";
 import { fadedIds, MOST_RUNS, parseBest, runsOf, toggled } from "./runs.ts";
+import { Points } from "./scatter.tsx";
 import { axisNow, metricsNow, smoothNow, Tools } from "./tools.tsx";
 import { useCurves } from "./use_curves.ts";
 import { type Jobs, useJobs } from "./use_jobs.ts";
@@ -155,7 +156,12 @@ function Comparison({ jobs }: { jobs: Jobs }) {
         </div>
       </div>
       <RunTable runs={runs} faded={faded} settings={settings} results={results} />
-      {runs.length > 1 && <Coordinates runs={runs} faded={faded} settings={settings.differing} results={results} />}
+      {runs.length > 1 && (
+        <>
+          <Points runs={runs} faded={faded} settings={settings.differing} results={results} />
+          <Coordinates runs={runs} faded={faded} settings={settings.differing} results={results} />
+        </>
+      )}
       <CodePanel runs={runs} />
     </>
   );

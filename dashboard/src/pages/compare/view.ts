@@ -29,8 +29,11 @@ export const orderParam = param("order");
 export const axesParam = param("axes");
 /** Axes whose scale a person has changed: "batch_size:log". */
 export const scalesParam = param("scales");
-/** The result that sets the colour of lines; by default each run has its own colour. */
+/** The field that sets the colour of lines and points; by default each run has its own colour. */
 export const byParam = param("by");
+/** The fields on the axes of the scatter. */
+export const acrossParam = param("sx");
+export const upParam = param("sy");
 const brushParam = param("brush");
 
 // The brushes while a range is drawn. The address is written when the pointer is lifted: browsers limit how often.

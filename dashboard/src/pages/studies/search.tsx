@@ -5,6 +5,7 @@ import { PointChart } from "../../charts/point_chart.tsx";
 import { number, percent } from "../../format.ts";
 import { Figure } from "../../parts/figure.tsx";
 import { Panel } from "../../parts/panel.tsx";
+import { Shares } from "../../parts/shares.tsx";
 import { SortHead } from "../../parts/sort_head.tsx";
 import { nextSort, sortedBy } from "./cell_columns.ts";
 import tableStyles from "./cell_table.module.css";
@@ -60,17 +61,7 @@ function Importances({ report }: { report: StudyReport }) {
       {shares.length === 0 ? (
         <p class="muted">Which field matters is known after eight trials with different results.</p>
       ) : (
-        <dl class={styles["importances"]}>
-          {shares.map(([field, share]) => (
-            <div key={field}>
-              <dt>{fieldLabel(field)}</dt>
-              <dd>
-                <span class={styles["bar"]} style={{ width: `${100 * share}%` }} aria-hidden="true" />
-                <span class="figure">{percent(share)}</span>
-              </dd>
-            </div>
-          ))}
-        </dl>
+        <Shares rows={shares.map(([field, share]) => ({ label: fieldLabel(field), share, text: percent(share) }))} />
       )}
     </Panel>
   );

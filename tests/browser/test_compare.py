@@ -1,0 +1,163 @@
+"""The page Compare over stored runs, with an api but no worker: a list that grows, axes, the scatter, and its files."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from bench.telemetry import a_job
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import Attempt, Job
+from jobs.telemetry.ingest import MetricRow, store_metrics
+from tests.browser.conftest import PATIENCE_MS
+from tests.waiting import until
+
+RUNS, STEPS, TOKENS = 4, (10, 20, 30), 1000  # tokens of a step
+LABEL = {"group": "a,b"}
+_NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with Stack(session_folder / "compare", port=0, parts=("database", "broker", "migrations", "api")) as stack:
+        engine = engine_for(stack.database_url)
+        for number in range(RUNS):
+            with sessions_for(engine).begin() as session:
+                _store(session, number)
+        engine.dispose()
+        yield stack
+
+
+def _store(session: Session, number: int) -> None:
+    """A run that ended: a higher rate than that of the run before, and a better result."""
+    run = f"run{number}00000000"
+    a_job(session, run, gpus=1)
+    spec = session.scalars(select(Job.spec).where(Job.id == run)).one()
+    session.execute(
+        update(Job).where(Job.id == run).values(
+            name=f"run {number}", labels=LABEL, status="succeeded", started_at=_NOW, ended_at=_NOW + timedelta(hours=1),
+            created_at=_NOW + timedelta(seconds=number), spec=spec | {"learning_rate": 0.001 * 2**number},
+            summary={"val_accuracy": 0.5 + 0.1 * number}, end_reason="completed",
+        )
+    )  # fmt: skip
+    session.execute(update(Attempt).where(Attempt.job_id == run).values(started_at=_NOW))
+    for name, value in (("loss", 1.0), ("tokens", float(TOKENS))):
+        store_metrics(
+            session,
+            [
+                MetricRow(run, name, -1, step, 1, place, _NOW + timedelta(seconds=step), value * (number + 1) * step)
+                for place, step in enumerate(STEPS, 1)
+            ],
+        )
+
+
+def test_a_list_is_compared_and_followed_until_a_run_is_removed(page: Page, service: Service) -> None:
+    page.goto("/compare?label=group:a%252Cb&sort=created_at")
+    runs = page.get_by_role("region", name="Runs", exact=True).get_by_role("listitem")
+    expect(runs).to_have_count(RUNS)
+    back = page.get_by_role("link", name="label group:a")
+    service.submit({"dataset": "digits", "name": "fresh", "labels": LABEL})
+    service.submit({"dataset": "digits", "name": "another"})
+    expect(runs).to_have_count(RUNS + 1)
+    expect(page.get_by_role("button", name=f"Show run {RUNS + 1}, fresh")).to_be_visible()
+    page.get_by_role("button", name="Remove run 1, run 0").click()
+    expect(page).to_have_url(re.compile(r"/compare\?jobs=run100000000,run200000000,run300000000,[0-9a-z]{12}$"))
+    expect(back).to_have_count(0)
+    page.goto("/compare?label=group:a%252Cb&sort=created_at")
+    back.click()
+    expect(page).to_have_url(re.compile(r"/\?label=group:a%252Cb&sort=created_at$"))
+    expect(page.get_by_role("link", name="fresh")).to_be_visible()
+
+
+def test_curves_stand_over_a_metric_and_on_a_logarithmic_axis(page: Page) -> None:
+    page.goto(f"/compare?jobs={_ids()}&m=loss")
+    loss = page.get_by_role("figure", name="loss")
+    _reaches(loss, len(STEPS))  # epochs
+    page.get_by_role("combobox", name="Axis").select_option("tokens")
+    _reaches(loss, TOKENS * RUNS * STEPS[-1])
+    page.get_by_label("Log axis").check()
+    _reaches(loss, 5.0792)  # the power of ten of 120,000
+    page.reload()
+    _reaches(loss, 5.0792)
+    loss.get_by_role("button", name="Table of loss").click()
+    expect(loss.get_by_role("table").get_by_role("rowheader").first).to_have_text("10,000")
+
+
+def _reaches(chart: Locator, end: float) -> None:
+    """Wait until the axis of the chart ends there."""
+    cursor = chart.get_by_role("slider")
+    until(
+        lambda: abs(float(cursor.get_attribute("aria-valuemax") or 0) - end) < 1e-3 * end, what=f"an axis up to {end}"
+    )
+
+
+def test_a_point_of_the_scatter_highlights_its_run_and_settings_have_correlations(page: Page) -> None:
+    page.goto(f"/compare?jobs={_ids()}")
+    scatter = page.get_by_role("figure", name="Scatter")
+    expect(scatter.locator("circle")).to_have_count(RUNS)
+    worst = scatter.locator("circle", has_text="run 0:")
+    entry = page.get_by_role("listitem").filter(has=page.get_by_role("button", name="Show run 1, run 0"))
+    worst.hover()
+    expect(entry).to_have_attribute("data-focused", "true")
+    page.get_by_role("heading", name="Compare").hover()
+    expect(entry).not_to_have_attribute("data-focused", "true")
+    worst.click()
+    page.get_by_role("heading", name="Compare").hover()
+    expect(entry).to_have_attribute("data-focused", "true")
+
+    strengths = page.get_by_role("region", name="Correlation with val accuracy")
+    expect(strengths).to_contain_text("learning rate1, n 4")
+    page.get_by_role("button", name="Show run 4, run 3").click()
+    expect(strengths).to_contain_text("This needs four runs")
+    page.get_by_role("combobox", name="Across").select_option("val accuracy")
+    expect(scatter.get_by_role("img", name="Scatter: val accuracy over val accuracy")).to_be_visible()
+    expect(scatter.locator("circle")).to_have_count(RUNS - 1)
+
+
+def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Page) -> None:
+    page.goto(f"/compare?jobs={_ids()}&by=learning_rate")
+    for title, columns in (
+        ("Scatter", ["run", "id", "learning rate", "val accuracy"]),
+        ("Parallel coordinates", ["run", "id", "learning rate", "val accuracy"]),
+    ):
+        rows = list(csv.reader(io.StringIO(_saved(page, title, "CSV").decode("utf-8-sig"))))
+        assert rows[0][: len(columns)] == columns
+        assert rows[-1][:4] == ["4 run 3", "run300000000", "0.008", "0.8"]
+        picture = Image.open(io.BytesIO(_saved(page, title, "PNG"))).convert("RGB")
+        assert picture.width == 1800
+        assert picture.getpixel((0, picture.height - 1)) == (255, 255, 255)
+        greatest = (127, 154, 0)  # --ramp-4 of the light theme
+        assert greatest in {colour for _, colour in picture.getcolors(picture.width * picture.height) or []}
+    page.get_by_role("button", name="Enlarge Scatter").click()
+    large = page.get_by_role("dialog", name="Scatter")
+    expect(large.locator("circle")).to_have_count(RUNS)
+    page.keyboard.press("Escape")
+    expect(large).to_have_count(0)
+    page.get_by_role("button", name="Enlarge loss", exact=True).click()
+    cursor = page.get_by_role("dialog").get_by_role("slider")
+    cursor.press("ArrowLeft")
+    cursor.press("Escape")  # the cursor
+    expect(cursor).to_be_visible()
+    cursor.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def _saved(page: Page, title: str, kind: str) -> bytes:
+    page.get_by_role("button", name=f"Save {title}", exact=True).click()
+    with page.expect_download(timeout=PATIENCE_MS) as saved:
+        page.get_by_role("button", name=f"Save {title} as {kind}").click()
+    return saved.value.path().read_bytes()
+
+
+def _ids() -> str:
+    return ",".join(f"run{number}00000000" for number in range(RUNS))
