@@ -65,7 +65,8 @@ function refined<K>(wide: ReadonlyMap<K, Points>, near: ReadonlyMap<K, Points>, 
   return new Map([...wide].map(([key, points]) => [key, spliced(points, near.get(key) ?? none, stretch)]));
 }
 
-function grouped<K, T>(all: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
+/** Lists of the items with the same key. */
+export function grouped<K, T>(all: readonly T[], keyOf: (item: T) => K): Map<K, T[]> {
   const groups = new Map<K, T[]>();
   for (const item of all) {
     const key = keyOf(item);

@@ -4,23 +4,25 @@ import { useMemo } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
 import type { Attempt, Job, Listed } from "../../../api/types.ts";
 import { newScope } from "../../../charts/scope.ts";
+import { finder } from "../../../find.ts";
 import { goalMetricOf, goalOf, isScript } from "../../../metrics.ts";
 import { Waiting } from "../../../parts/notice.tsx";
 import { isTerminal } from "../../../parts/status.tsx";
 import { setParams } from "../../../url.ts";
 import { isProbe } from "../results/probe.tsx";
 import { useEver } from "../use_job.ts";
-import type { ChartOptions } from "./chart.ts";
+import type { Chart, ChartOptions } from "./chart.ts";
 import styles from "./charts.module.css";
 import { learningCharts, speedCharts } from "./curves.ts";
 import { expectedMetrics } from "./expected.ts";
 import { Group } from "./group.tsx";
 import { marksOf } from "./marks.ts";
+import { isOpen, sectionsOf } from "./sections.ts";
 import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
 import { Toolbar } from "./toolbar.tsx";
 import { type Series, useSeries } from "./use_series.ts";
 import { useView, type View } from "./use_view.ts";
-import { type Axis, DEFAULTS, type GroupKey, textOf, toggled } from "./view.ts";
+import { type Axis, DEFAULTS, textOf, toggled } from "./view.ts";
 
 export function JobCharts({ job }: { job: Job }) {
   const defaultAxis = hasSteps(job) ? "step" : "time";
@@ -57,7 +59,7 @@ interface Props {
 }
 
 function Groups({ job, series, view, scope }: Props) {
-  const { ranks, logs, open, hidden } = view;
+  const { ranks, logs, open, hidden, find } = view;
   const smooth = view.smooth.value;
   const [goal, hasCode] = [firstMetric(job), isScript(job.spec)];
   const { spec, dataset, ended_at } = job;
@@ -66,7 +68,7 @@ function Groups({ job, series, view, scope }: Props) {
     () => ({ smooth, ranks, logs, count: job.gpus, goal, isScript: hasCode, expected }),
     [smooth, ranks, logs, job.gpus, goal, hasCode, expected],
   );
-  const groups = useMemo(() => groupsOf(series, options), [series, options]);
+  const groups = useMemo(() => matching(groupsOf(series, options), find), [series, options, find]);
   const marks = useMarks(job, series);
   if (expected.size === 0 && series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots"))
     return <NoCurves job={job} />;
@@ -74,12 +76,13 @@ function Groups({ job, series, view, scope }: Props) {
   const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), DEFAULTS.open) });
   return (
     <>
+      {groups.length === 0 && <p class={styles["nothing"]}>No chart has a name with “{find}”.</p>}
       {groups.map(({ key, title, charts, note }) => (
         <Group
           key={key}
           title={title}
           note={note}
-          isOpen={open.has(key)}
+          isOpen={isOpen(key, open)}
           onFold={() => onFold(key)}
           charts={charts}
           plot={{ fileName: job.name, scope, marks, ...FORMS[series.axis], hidden, onToggle }}
@@ -109,10 +112,28 @@ const FORMS = {
 const NO_GPU_CHARTS = "The slots are shares of the CPU, so there are no GPU charts.";
 const NOT_CONFIRMED = "From the driver. This project has not yet compared them with nvidia-smi on a real card.";
 
-function groupsOf({ metrics, samples }: Series, options: ChartOptions) {
+interface ChartGroup {
+  readonly key: string;
+  readonly title: string;
+  readonly charts: readonly Chart[];
+  readonly note?: string;
+}
+
+/** The groups with a chart that a search finds, and these charts of each. */
+function matching(groups: readonly ChartGroup[], find: string): readonly ChartGroup[] {
+  if (find === "") return groups;
+  const isFound = finder(find);
+  return groups
+    .map((group) => ({ ...group, charts: group.charts.filter(({ key, title }) => isFound(key) || isFound(title)) }))
+    .filter(({ charts }) => charts.length > 0);
+}
+
+function groupsOf({ metrics, samples }: Series, options: ChartOptions): readonly ChartGroup[] {
   const slotsNote = hasGpus(samples) ? NOT_CONFIRMED : NO_GPU_CHARTS;
-  const groups: { key: GroupKey; title: string; charts: ReturnType<typeof hostCharts>; note?: string }[] = [
-    { key: "learning", title: "Learning", charts: learningCharts(metrics, options) },
+  const { loose, sections } = sectionsOf(learningCharts(metrics, options));
+  return [
+    { key: "learning", title: "Learning", charts: loose },
+    ...sections,
     { key: "speed", title: "Speed", charts: speedCharts(metrics, options) },
     {
       key: "slots",
@@ -125,7 +146,6 @@ function groupsOf({ metrics, samples }: Series, options: ChartOptions) {
       : []),
     { key: "hosts", title: "Hosts", charts: hostCharts(samples, options) },
   ];
-  return groups;
 }
 
 function useMarks(job: Job, series: Series) {

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Plot, type PlotProps } from "../../../charts/plot.tsx";
-import { fileStem } from "../../../format.ts";
+import { countText, fileStem } from "../../../format.ts";
 import type { Chart } from "./chart.ts";
 import styles from "./group.module.css";
 import { useIsNarrow } from "./narrow.ts";
@@ -32,6 +32,7 @@ export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {
             <span aria-hidden="true">{isOpen ? "▾" : "▸"}</span> {title}
           </button>
         </h3>
+        {!isOpen && charts.length > 0 && <span class="muted">{countText(charts.length, "chart")}</span>}
         {isOpen && note !== undefined && <span class="muted">{note}</span>}
       </div>
       {isOpen && (

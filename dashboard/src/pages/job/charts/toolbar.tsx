@@ -3,9 +3,10 @@
 import type { Scope } from "../../../charts/scope.ts";
 import { Zoom } from "../../../charts/zoom.tsx";
 import { Choice } from "../../../parts/choice.tsx";
+import { Find } from "../../../parts/find.tsx";
 import { setParams } from "../../../url.ts";
 import styles from "./toolbar.module.css";
-import type { View } from "./use_view.ts";
+import { findParam, type View } from "./use_view.ts";
 import { AXES, type Axis, DEFAULTS, MOST_SMOOTH, textOf, toggled } from "./view.ts";
 
 interface Props {
@@ -42,6 +43,7 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
         ))}
       </fieldset>
       {count > 1 && <RankChoice view={view} count={count} />}
+      <Find label="Find charts" text={findParam} />
       <Zoom scope={scope} unitX={view.axis === "time" ? "seconds" : "tens"} />
     </header>
   );

@@ -10,7 +10,9 @@ import { type Axis, axisOf, DEFAULTS, type Ranks, rangeFrom, ranksOf, setOf, smo
 export interface View {
   readonly axis: Axis;
   readonly ranks: Ranks;
-  /** The groups of charts that are unfolded. */
+  /** What the names of the shown charts contain; empty for all. */
+  readonly find: string;
+  /** The groups of charts that are unfolded, and the sections (`-NAME`) that are folded. */
   readonly open: ReadonlySet<string>;
   /** Which groups have a logarithmic scale: losses, times. */
   readonly logs: ReadonlySet<string>;
@@ -33,10 +35,13 @@ const ZOOM = {
   },
 };
 
+export const findParam = param("find");
+
 export function useView(count: number, defaultAxis: Axis): View {
   const [open, logs, hidden] = [param("charts").value, param("log").value, param("hide").value];
   return {
     axis: axisOf(param("x").value, defaultAxis),
+    find: findParam.value,
     ranks: ranksOf(param("ranks").value, count),
     open: useMemo(() => setOf(open, DEFAULTS.open), [open]),
     logs: useMemo(() => setOf(logs, DEFAULTS.logs), [logs]),

@@ -8,8 +8,6 @@ export type Axis = "step" | "epoch" | "time";
 /** The lines to show: each rank's, the mean of all ranks, or one rank's. */
 export type Ranks = "all" | "mean" | number;
 
-export type GroupKey = "learning" | "speed" | "slots" | "gpus" | "hosts";
-
 export const AXES: readonly (readonly [Axis, string])[] = [
   ["step", "Step"],
   ["epoch", "Epoch"],
