@@ -11,12 +11,13 @@ import { Gestures } from "./gestures.ts";
 import type { Line } from "./lines.ts";
 import { drawLines, drawMarks, type Field, type Mark } from "./pen.ts";
 import { Scale } from "./scales.ts";
-import type { Scope } from "./scope.ts";
+import { cut, type Scope, yChoice } from "./scope.ts";
 import { axisUnit, distances, figureAt, logPlaces, logText, powerPlaces, type Unit } from "./ticks.ts";
 import { type YAxis, yRange } from "./y_range.ts";
 
 /** The content of a chart. It changes more often than the chart itself. */
 export interface PlotContent extends Omit<YAxis, "isLog"> {
+  readonly title: string;
   readonly lines: readonly Line[];
   readonly xName: string;
   /** How values are written. By default, with as many digits as the axis needs. */
@@ -51,7 +52,7 @@ export class Canvas {
   readonly #cursor = layer(styles["cursor"]);
   readonly #label = layer(styles["label"]);
   readonly #selection = layer(styles["selection"]);
-  #content: PlotContent = { lines: [], xName: "", marks: [] };
+  #content: PlotContent = { title: "", lines: [], xName: "", marks: [] };
   #unitY = 1; // the y scale of uPlot has values divided by this
   readonly #isNear: Signal<boolean>;
   #cancel: (() => void) | undefined;
@@ -67,12 +68,17 @@ export class Canvas {
     this.#cursor.append(this.#label);
     this.#label.hidden = false;
     this.#plot.over.append(this.#selection, this.#cursor);
-    new Gestures(this.#plot.over, scope, (stretch) => this.#showSelection(stretch));
+    new Gestures(this.#plot.over, scope, {
+      select: (stretch, isVertical) => this.#showSelection(stretch, isVertical),
+      cut: (stretch) => cut(scope, this.#content.title, stretch && this.#valuesAt(stretch)),
+    });
     this.#cleanups = [
       this.#watchSize(),
       this.#watchNearness(),
       isNear.subscribe((now) => now && this.redraw()),
       scope.range.subscribe(() => this.redraw()),
+      scope.cuts.subscribe(() => this.redraw()),
+      scope.isCropped.subscribe(() => this.redraw()),
       scope.cursor.subscribe(() => this.#point()),
       () => this.#cancel?.(),
     ];
@@ -120,7 +126,8 @@ export class Canvas {
     this.#cancel = undefined;
     const range = this.#scope.range.peek();
     if (range === null) return;
-    const axis = { ...this.#content, isLog: this.#shape.isLog };
+    const { isLog } = this.#shape;
+    const axis = { ...this.#content, isLog, ...yChoice(this.#scope, this.#content.title) };
     const [least, greatest] = yRange(this.#content.lines, range, axis, this.#scope.zoom.peek() !== null);
     this.#unitY = this.#shape.unit === "tens" ? axisUnit(least, greatest) : 1;
     this.#plot.batch(() => {
@@ -168,11 +175,24 @@ export class Canvas {
     this.#label.textContent = `${this.#content.xName} ${this.#figureX(x, (range[1] - range[0]) / width)}`;
   }
 
-  #showSelection(stretch: readonly [from: number, to: number] | null): void {
+  /** The values at two places, in pixels from the upper edge. */
+  #valuesAt([top, bottom]: readonly [number, number]): [number, number] {
+    const { min = 0, max = 1 } = this.#plot.scales["y"] ?? {};
+    const ends = [(min ?? 0) * this.#unitY, (max ?? 1) * this.#unitY] as const;
+    const y = new Scale(ends, [this.#plot.over.clientHeight, 0], this.#shape.isLog);
+    return [y.valueAt(bottom), y.valueAt(top)];
+  }
+
+  #showSelection(stretch: readonly [from: number, to: number] | null, isVertical: boolean): void {
     this.#selection.hidden = stretch === null;
     if (stretch === null) return;
-    this.#selection.style.left = `${stretch[0]}px`;
-    this.#selection.style.width = `${stretch[1] - stretch[0]}px`;
+    const [from, size] = [`${stretch[0]}px`, `${stretch[1] - stretch[0]}px`];
+    Object.assign(
+      this.#selection.style,
+      isVertical
+        ? { inset: `${from} 0 auto`, width: "auto", height: size }
+        : { inset: `0 auto 0 ${from}`, width: size, height: "auto" },
+    );
   }
 
   #options(): uPlot.Options {

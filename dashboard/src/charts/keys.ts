@@ -1,7 +1,7 @@
 // Keyboard control of a chart.
 
 import { indexNearest, type Line } from "./lines.ts";
-import { pan, reveal, type Scope, zoomBy } from "./scope.ts";
+import { pan, reveal, type Scope, showAll, zoomBy } from "./scope.ts";
 
 /** Handle a key. Returns the new cursor, null if there is none, undefined if charts do not use the key. */
 export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly Line[]): number | null | undefined {
@@ -35,8 +35,8 @@ export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly L
       break;
     case "0":
     case "Escape":
-      if (scope.zoom.peek() === null && scope.cursor.peek() === null) return undefined; // a dialog closes
-      scope.zoom.value = null;
+      if (scope.zoom.peek() === null && scope.cuts.peek().size === 0 && scope.cursor.peek() === null) return undefined; // a dialog closes
+      showAll(scope);
       scope.cursor.value = null;
       break;
     default:

@@ -14,7 +14,7 @@ import { Legend } from "./legend.tsx";
 import { constantOf, fromLog, indexAt, type Line, pointText, xExtent } from "./lines.ts";
 import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
-import { report, type Scope } from "./scope.ts";
+import { report, type Scope, yChoice } from "./scope.ts";
 import { PointTable } from "./table.tsx";
 import { formatOf, type Unit } from "./ticks.ts";
 import { ChartTools } from "./tools.tsx";
@@ -140,7 +140,7 @@ function pictureOf(props: PlotProps, lines: readonly Line[]): Picture {
   const { title, scope, xName, isLog = false, isLogX = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
   const range = scope.range.peek() ?? [0, 1];
   const { format: formatValue } = formats(props);
-  const ends = yRange(lines, range, props, scope.zoom.peek() !== null);
+  const ends = yRange(lines, range, { ...props, ...yChoice(scope, title) }, scope.zoom.peek() !== null);
   const { format, formatX } = props;
   return { title, xName, lines, range, yRange: ends, isLog, isLogX, unit, unitX, marks, format, formatX, formatValue };
 }
@@ -195,14 +195,14 @@ function Drawing({ visibleLines, ...props }: DrawingProps) {
 
 /** The element with a canvas that shows these lines. */
 function useCanvas(props: Omit<DrawingProps, "visibleLines">, lines: readonly Line[]) {
-  const { scope, height, isNear, xName, format, formatX, yFrom, yTo, isShare } = props;
+  const { title, scope, height, isNear, xName, format, formatX, yFrom, yTo, isShare } = props;
   const { isLog = false, isLogX = false, unit = "tens", unitX = "tens", marks = NO_MARKS } = props;
   const container = useRef<HTMLDivElement>(null);
   const canvas = useRef<Canvas>(undefined);
   const shape = useMemo(() => ({ isLog, isLogX, height, unit, unitX }), [isLog, isLogX, height, unit, unitX]);
   const content: PlotContent = useMemo(
-    () => ({ lines, xName, format, formatX, marks, yFrom, yTo, isShare }),
-    [lines, xName, format, formatX, marks, yFrom, yTo, isShare],
+    () => ({ title, lines, xName, format, formatX, marks, yFrom, yTo, isShare }),
+    [title, lines, xName, format, formatX, marks, yFrom, yTo, isShare],
   );
   useEffect(() => {
     const made = new Canvas(container.current as HTMLDivElement, scope, shape, isNear);

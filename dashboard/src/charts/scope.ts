@@ -1,26 +1,56 @@
 // State that the charts of a page share: the axis, the range in view, the cursor.
 
 import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { fileStem } from "../format.ts";
 import type { Range } from "./lines.ts";
+import type { YAxis } from "./y_range.ts";
 
 export interface Scope {
   /** The position of the pointer on the axis; null while there is none. */
   readonly cursor: Signal<number | null>;
   /** The range that a person zoomed to; null is all of the axis. */
   readonly zoom: Signal<Range | null>;
+  /** The ranges of y axes that a person zoomed to, by the names of the charts in the address. */
+  readonly cuts: Signal<ReadonlyMap<string, Range>>;
+  /** Whether y axes have no room for outliers. */
+  readonly isCropped: Signal<boolean>;
   /** The range in view, the same on every chart. Null while no chart has a point. */
   readonly range: ReadonlySignal<Range | null>;
   /** The range of the points of each chart, by its key. */
   readonly extents: Signal<ReadonlyMap<string, Range>>;
 }
 
+const NO_CUTS: ReadonlyMap<string, Range> = new Map();
 const SHORTEST = 1e-6; // of the whole axis
 
-/** A new scope. Pass `zoom` if the page's address contains it. */
-export function newScope(zoom: Signal<Range | null> = signal(null)): Scope {
+/** A new scope. Pass what the page's address contains. */
+export function newScope(
+  zoom: Signal<Range | null> = signal(null),
+  cuts: Signal<ReadonlyMap<string, Range>> = signal(NO_CUTS),
+  isCropped: Signal<boolean> = signal(false),
+): Scope {
   const extents = signal<ReadonlyMap<string, Range>>(new Map());
   const range = computed(() => zoom.value ?? widened(union(extents.value.values())));
-  return { cursor: signal(null), zoom, range, extents };
+  return { cursor: signal(null), zoom, cuts, isCropped, range, extents };
+}
+
+/** What a person chose for the y axis of a chart. */
+export function yChoice(scope: Scope, title: string): Pick<YAxis, "ends" | "isCropped"> {
+  return { ends: scope.cuts.peek().get(fileStem(title)), isCropped: scope.isCropped.peek() };
+}
+
+/** Zoom the y axis of a chart; null shows all of it. */
+export function cut(scope: Scope, title: string, ends: Range | null): void {
+  const next = new Map(scope.cuts.peek());
+  if (ends === null) next.delete(fileStem(title));
+  else next.set(fileStem(title), ends);
+  scope.cuts.value = next;
+}
+
+/** Show all of both axes on every chart. */
+export function showAll(scope: Scope): void {
+  scope.zoom.value = null;
+  scope.cuts.value = NO_CUTS;
 }
 
 /** The place at a share of the axis: 0 is its left end, 1 its right end. */

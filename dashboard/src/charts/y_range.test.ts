@@ -32,3 +32,19 @@ test("a logarithmic axis has neither end", () => {
   const [from, to] = yRange([line(0, 0.01, 1)], ALL, { isLog: true, isShare: true }, false);
   assert.ok(from > 0 && from < 0.01 && to > 1);
 });
+
+test("without outliers, the axis has the values that a box plot has between its whiskers", () => {
+  const loss = line(100, 0.5, 0.4, 0.45, 0.42, 0.41, 0.44, 0.43, 0.46);
+  assert.ok(yRange([loss], ALL, { isCropped: true }, false)[1] < 0.6);
+  const [from, to] = yRange([loss], ALL, { isCropped: true, isLog: true }, false);
+  assert.ok(from < 0.4 && from > 0.3 && to > 0.5 && to < 0.6);
+  const accuracy = line(0.1, 0.3, 0.5, 0.6, 0.7, 0.75, 0.8);
+  assert.deepEqual(yRange([accuracy], ALL, { isCropped: true }, false), yRange([accuracy], ALL, {}, false));
+  const still = line(1, 1, 1, 1, 9);
+  assert.ok(yRange([still], ALL, { isCropped: true }, false)[1] > 9);
+});
+
+test("the ends that a person chose are kept, if the axis can have them", () => {
+  assert.deepEqual(yRange([line(1, 9)], ALL, { ends: [2, 3], yFrom: 0 }, false), [2, 3]);
+  assert.ok(yRange([line(1, 9)], ALL, { ends: [-2, 3], isLog: true }, false)[1] > 9);
+});

@@ -1,6 +1,6 @@
 // How far the y axis of a chart reaches. Pure; used by the canvas, the export, and the search for the nearest line.
 
-import { type Line, padded, type Range, yExtent } from "./lines.ts";
+import { indexUpTo, type Line, padded, type Range, yExtent } from "./lines.ts";
 
 export interface YAxis {
   readonly isLog?: boolean | undefined;
@@ -9,15 +9,23 @@ export interface YAxis {
   readonly yTo?: number | undefined;
   /** The values are shares such as an accuracy: none is above 1. */
   readonly isShare?: boolean | undefined;
+  /** The ends that a person zoomed to. */
+  readonly ends?: Range | undefined;
+  /** A person wants no room for outliers. */
+  readonly isCropped?: boolean | undefined;
 }
 
 /**
- * The range of the axis for the points in a range of x. No point is cut. An axis of values that are not negative has no
+ * The range of the axis for the points in a range of x. No point is cut, unless a person wants that. An axis of values that are not negative has no
  * room below 0, one of shares none above 1. If such an end is near, the axis reaches it, unless a person has zoomed.
  */
 export function yRange(lines: readonly Line[], range: Range, axis: YAxis, isZoomed: boolean): Range {
   const { isLog = false, yFrom, yTo, isShare = false } = axis;
-  const extent = yExtent(lines, range, isLog ? 0 : undefined) ?? (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
+  if (axis.ends !== undefined && !(isLog && axis.ends[0] <= 0)) return axis.ends;
+  const whole = yExtent(lines, range, isLog ? 0 : undefined);
+  const extent =
+    (axis.isCropped && whole ? cropped(lines, range, whole, isLog) : whole) ??
+    (isLog ? [0.1, 1] : [yFrom ?? 0, yTo ?? 1]);
   if (isLog) return padded(extent, isLog);
   const ends: Range = [Math.min(yFrom ?? extent[0], extent[0]), Math.max(yTo ?? extent[1], extent[1])];
   const [least, greatest] = padded(ends, isLog);
@@ -26,4 +34,25 @@ export function yRange(lines: readonly Line[], range: Range, axis: YAxis, isZoom
   const from = ends[0] < 0 ? least : isNear(ends[0]) ? 0 : Math.max(0, least);
   const to = !isShare || ends[1] > 1 ? greatest : isNear(1 - ends[1]) ? 1 : Math.min(1, greatest);
   return [yFrom === undefined ? from : ends[0], yTo === undefined ? to : ends[1]];
+}
+
+const WHISKER = 1.5; // times the distance of the quartiles, as in a box plot
+
+/** The values in view without outliers: those that are far below the lower quartile, or far above the upper one. */
+function cropped(lines: readonly Line[], [from, to]: Range, whole: Range, isLog: boolean): Range {
+  const values: number[] = [];
+  for (const { xs, ys } of lines) {
+    const end = indexUpTo(xs, to);
+    for (let i = end; i >= 0 && (xs[i] as number) >= from; i--) {
+      const y = isLog ? Math.log10(ys[i] as number) : (ys[i] as number);
+      if (Number.isFinite(y)) values.push(y);
+    }
+  }
+  const sorted = Float64Array.from(values).sort();
+  const [low, high] = [0.25, 0.75].map((share) => sorted[Math.floor(share * (sorted.length - 1))]) as [number, number];
+  const room = WHISKER * (high - low);
+  if (!(room > 0)) return whole;
+  const least = sorted.find((y) => y >= low - room) as number;
+  const greatest = sorted.findLast((y) => y <= high + room) as number;
+  return isLog ? [10 ** least, 10 ** greatest] : [least, greatest];
 }

@@ -2,6 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import type { ArticleChart, Job } from "../../api/types.ts";
+import { newScope } from "../../charts/scope.ts";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { settingsAmong } from "../compare/fields.ts";
 import { coloured, grouped, withToggled } from "../compare/groups.ts";
@@ -31,10 +32,12 @@ export function ChartFigure({ block }: { block: ArticleChart }) {
   const curves = useCurves(runs, block.metrics, block.axis);
   const isAwaited = runs.some(({ job }) => job.started_at !== null) && !runs.some(({ id }) => curves.byRun?.has(id));
   const isLoading = !(found.problem ?? curves.problem ?? (found.jobs !== undefined && !isAwaited));
+  const scope = useMemo(() => newScope(), [block.axis]);
   return (
     <figure class={styles["figure"]} aria-busy={isLoading}>
       <ProblemNotice problem={found.problem} />
       <Overlay
+        scope={scope}
         title={block.title ?? "Curves"}
         runs={runs}
         groups={groups}

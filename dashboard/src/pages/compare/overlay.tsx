@@ -3,7 +3,7 @@
 import { useCallback, useMemo } from "preact/hooks";
 import { inLogX, type Line } from "../../charts/lines.ts";
 import { Plot } from "../../charts/plot.tsx";
-import { newScope, type Scope } from "../../charts/scope.ts";
+import { type Scope, yChoice } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
 import { Zoom } from "../../charts/zoom.tsx";
 import { fileStem, moment } from "../../format.ts";
@@ -24,6 +24,7 @@ import { openParam } from "./view.ts";
 
 interface Props {
   title?: string;
+  scope: Scope;
   runs: readonly Run[];
   /** The groups of these runs; none if each run has its own line. */
   groups: readonly Group[];
@@ -40,9 +41,8 @@ interface Props {
 }
 
 export function Overlay(props: Props) {
-  const { title = "Curves", runs, groups, faded, metrics, curves, axis, smooth, isLog, onHide } = props;
+  const { title = "Curves", scope, runs, groups, faded, metrics, curves, axis, smooth, isLog, onHide } = props;
   const isLogX = (props.isLogX ?? false) && axis !== "clock";
-  const scope = useMemo(() => newScope(), [axis, isLogX]);
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
   const unitX = axis === "time" || axis === "clock" ? "seconds" : countedIn(axis);
   const formatX = axis === "clock" ? clockText : undefined;
@@ -108,7 +108,8 @@ function MetricChart({ metric, chart, ...props }: ChartProps) {
   const axis = { isLog: chart.isLog ?? false, isShare: isShare(metric) };
   const onPointerMove = (event: PointerEvent): void => {
     const place = placeOf(event, chart.scope);
-    if (place !== undefined) point(place && nearestLine(lines, place, axis));
+    if (place !== undefined)
+      point(place && nearestLine(lines, place, { ...axis, ...yChoice(chart.scope, metricText(metric)) }));
   };
   return (
     <div onPointerMove={onPointerMove} onPointerLeave={() => point(null)}>

@@ -2,6 +2,7 @@
 // and results.
 
 import { useMemo } from "preact/hooks";
+import { useScope } from "../../charts/use_scope.ts";
 import { countText } from "../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
@@ -126,6 +127,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
   const faded = useMemo(() => fadedIds(runs, fields, drawnBrushes), [runs, fields, drawnBrushes]);
   const [metrics, axis] = [metricsNow(loadedJobs), axisNow(loadedJobs)];
   const curves = useCurves(runs, metrics, axis);
+  const scope = useScope();
   const onHide = (key: string): void => {
     const group = groups.find((each) => each.key === key);
     hideParam.set((group ? withToggled(listOf(hide), group) : toggled(listOf(hide), key)).join());
@@ -142,6 +144,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
         <div class={styles["curves"]}>
           <Tools runs={runs} results={results} settings={settings.differing} />
           <Overlay
+            scope={scope}
             runs={runs}
             groups={groups}
             faded={faded}

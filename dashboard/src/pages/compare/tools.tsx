@@ -2,8 +2,10 @@
 
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Metrics } from "../../api/types.ts";
+import { NO_ZOOM } from "../../charts/use_scope.ts";
 import { metricText } from "../../metrics.ts";
 import { pathWith } from "../../query.ts";
+import { setParams } from "../../url.ts";
 import { AXES, type Axis, axisAtFirst, metricOfAxis, metricsAmong, ordered, shownAtFirst } from "./curves.ts";
 import type { Field } from "./fields.ts";
 import { GroupTools } from "./group_tools.tsx";
@@ -44,7 +46,7 @@ export function Tools({ runs, results, settings }: Props) {
   const shownNames = allNames.filter((name, place) => place < MANY || chosenNames.includes(name));
   const toggle = (name: string): void =>
     metricsParam.set(chosenText(ordered(toggled(chosenNames, name), allNames), shownAtFirst(jobs)));
-  const setAxis = (axis: Axis): void => axisParam.set(axis === axisAtFirst(jobs) ? "" : axis);
+  const setAxis = (axis: Axis): void => setParams({ x: axis === axisAtFirst(jobs) ? null : axis, ...NO_ZOOM });
   const [axis, smooth] = [axisNow(jobs), smoothNow()];
   return (
     <div class={styles["tools"]}>
@@ -89,7 +91,7 @@ export function Tools({ runs, results, settings }: Props) {
         <input
           type="checkbox"
           checked={logXParam.value === "1"}
-          onChange={(event) => logXParam.set(event.currentTarget.checked ? "1" : "")}
+          onChange={(event) => setParams({ logx: event.currentTarget.checked ? "1" : null, ...NO_ZOOM })}
         />
         Log axis
       </label>

@@ -1,10 +1,10 @@
 // The learning curves of a study: for each metric a chart with the mean of each cell, and the range of its repeats.
 
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { usePolled } from "../../api/polled.ts";
 import type { StudyCurves, StudyReport } from "../../api/types.ts";
 import { Plot } from "../../charts/plot.tsx";
-import { newScope } from "../../charts/scope.ts";
+import { useScope } from "../../charts/use_scope.ts";
 import { Zoom } from "../../charts/zoom.tsx";
 import { fileStem } from "../../format.ts";
 import { isShare, metricText } from "../../metrics.ts";
@@ -21,7 +21,7 @@ interface Props {
 
 export function Curves({ report, every_s }: Props) {
   const { data, problem } = usePolled<StudyCurves>(`/v1/studies/${report.study_id}/curves`, { every_s });
-  const scope = useMemo(() => newScope(), []);
+  const scope = useScope();
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const curves = data?.curves ?? [];
   if (curves.length === 0) return problem ? <ProblemNotice problem={problem} /> : null;

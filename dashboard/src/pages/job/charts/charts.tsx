@@ -3,7 +3,8 @@
 import { useMemo } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
 import type { Attempt, Job, Listed } from "../../../api/types.ts";
-import { newScope } from "../../../charts/scope.ts";
+import type { Scope } from "../../../charts/scope.ts";
+import { NO_ZOOM, useScope } from "../../../charts/use_scope.ts";
 import { finder } from "../../../find.ts";
 import { goalMetricOf, goalOf, isScript } from "../../../metrics.ts";
 import { Waiting } from "../../../parts/notice.tsx";
@@ -27,15 +28,15 @@ import { type Axis, DEFAULTS, textOf, toggled } from "./view.ts";
 export function JobCharts({ job }: { job: Job }) {
   const defaultAxis = hasSteps(job) ? "step" : "time";
   const view = useView(job.gpus, defaultAxis);
-  const { axis, ranks, open, zoom } = view;
-  const scope = useMemo(() => newScope(zoom), [zoom]);
+  const { axis, ranks, open } = view;
+  const scope = useScope();
   const sampled = useMemo(() => metricsOf(open), [open]);
   const { series, problem } = useSeries({ job, axis, ranks, sampled, scope });
 
   const isGrowing = useEver(series === undefined || !isTerminal(job.status));
   const toAxis = (next: Axis): void => {
     scope.zoom.value = scope.cursor.value = null;
-    setParams({ x: next === defaultAxis ? null : next, from: null, to: null });
+    setParams({ x: next === defaultAxis ? null : next, ...NO_ZOOM });
   };
   return (
     <section class={`${styles["charts"]} ${isGrowing ? styles["growing"] : ""}`} aria-label="Charts">
@@ -55,7 +56,7 @@ interface Props {
   job: Job;
   series: Series;
   view: View;
-  scope: ReturnType<typeof newScope>;
+  scope: Scope;
 }
 
 function Groups({ job, series, view, scope }: Props) {

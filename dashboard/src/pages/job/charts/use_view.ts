@@ -2,10 +2,9 @@
 
 import type { Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import type { Range } from "../../../charts/lines.ts";
+import { useSettled } from "../../../settled.ts";
 import { param } from "../../../url.ts";
-import { useSettled } from "./settled.ts";
-import { type Axis, axisOf, DEFAULTS, type Ranks, rangeFrom, ranksOf, setOf, smoothFrom, textsOf } from "./view.ts";
+import { type Axis, axisOf, DEFAULTS, type Ranks, ranksOf, setOf, smoothFrom } from "./view.ts";
 
 export interface View {
   readonly axis: Axis;
@@ -19,20 +18,11 @@ export interface View {
   /** The keys of lines that are hidden on all charts. */
   readonly hidden: ReadonlySet<string>;
   readonly smooth: Signal<number>;
-  readonly zoom: Signal<Range | null>;
 }
 
 const SMOOTH = {
   read: (params: URLSearchParams): number => smoothFrom(params.get("smooth") ?? ""),
   write: (weight: number) => ({ smooth: weight === DEFAULTS.smooth ? null : String(weight) }),
-};
-
-const ZOOM = {
-  read: (params: URLSearchParams): Range | null => rangeFrom(params.get("from") ?? "", params.get("to") ?? ""),
-  write: (range: Range | null) => {
-    const [from, to] = textsOf(range);
-    return { from, to };
-  },
 };
 
 export const findParam = param("find");
@@ -47,6 +37,5 @@ export function useView(count: number, defaultAxis: Axis): View {
     logs: useMemo(() => setOf(logs, DEFAULTS.logs), [logs]),
     hidden: useMemo(() => setOf(hidden, []), [hidden]),
     smooth: useSettled(SMOOTH),
-    zoom: useSettled(ZOOM),
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axisOf, rangeFrom, ranksOf, setOf, smoothFrom, textOf, textsOf, toggled } from "./view.ts";
+import { axisOf, ranksOf, setOf, smoothFrom, textOf, toggled } from "./view.ts";
 
 test("an invalid setting in the address becomes the default or the nearest valid value", () => {
   assert.equal(axisOf("epoch", "step"), "epoch");
@@ -31,21 +31,4 @@ test("a list reads back as it was written, and the default list is not written",
 test("toggling removes an item that is there and adds one that is not", () => {
   assert.deepEqual([...toggled(new Set(["a"]), "a")], []);
   assert.deepEqual([...toggled(new Set(["a"]), "b")], ["a", "b"]);
-});
-
-test("a range is written with the digits that a chart shows, and read from its two ends", () => {
-  assert.deepEqual(textsOf([1234.5678, 5678.1234]), ["1235", "5678"]);
-  assert.deepEqual(textsOf([0.123456, 0.125456]), ["0.123456", "0.125456"]);
-  assert.deepEqual(textsOf(null), [null, null]);
-  assert.deepEqual(rangeFrom("0.5", "2"), [0.5, 2]);
-});
-
-test("an incomplete, reversed or invalid range is ignored", () => {
-  for (const [from, to] of [
-    ["", "2"],
-    ["1", ""],
-    ["3", "2"],
-    ["x", "2"],
-  ] as const)
-    assert.equal(rangeFrom(from, to), null);
 });

@@ -1,6 +1,5 @@
 // The settings of a job's charts as texts of the address.
 
-import type { Range } from "../../../charts/lines.ts";
 import { listOf } from "../../../query.ts";
 
 export type Axis = "step" | "epoch" | "time";
@@ -48,20 +47,4 @@ export function toggled(items: ReadonlySet<string>, item: string): ReadonlySet<s
   const next = new Set(items);
   if (!next.delete(item)) next.add(item);
   return next;
-}
-
-export function rangeFrom(from: string, to: string): Range | null {
-  const range = [Number(from), Number(to)] as const;
-  return from !== "" && to !== "" && range[0] < range[1] ? range : null;
-}
-
-/** The ends of a range, with no more digits than a chart shows. */
-export function textsOf(range: Range | null): [from: string | null, to: string | null] {
-  if (range === null) return [null, null];
-  const places = Math.max(0, 3 - Math.floor(Math.log10(range[1] - range[0])));
-  return [text(range[0], places), text(range[1], places)];
-}
-
-function text(x: number, places: number): string {
-  return String(Number(x.toFixed(Math.min(12, places))));
 }

@@ -2,7 +2,7 @@
 
 import { effect, type Signal, signal, untracked } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { query, setParams } from "../../../url.ts";
+import { query, setParams } from "./url.ts";
 
 const SETTLED_MS = 300;
 

@@ -1,0 +1,113 @@
+"""Charts of a script with many metrics: sections, search, ranges of y axes; the ways between jobs; the quick search."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from tests.code import store_code
+
+SCRIPT = """
+from hora import run
+
+for step in range(1, 41):
+    loss = 1000.0 if step == 1 else 1 / step
+    more = {f"layer_{place}/norm_{kind}": place + 1 / step for place in range(20) for kind in ("a", "b")}
+    run.report(step=step, **{"train/loss": loss, "train/accuracy": 1 - 1 / step, **more})
+    for place in range(14):
+        run.report(step=step, **{f"head_{place}": float(step * place)})
+"""
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        with Stack(session_folder / "site-of-panels", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def jobs(site: Stack, service: Service) -> list[dict[str, Any]]:
+    """Two jobs that ended, the older one first."""
+    engine = engine_for(site.database_url)
+    digest = store_code(sessions_for(engine), {"train.py": SCRIPT}, owner=service.me()["user"])
+    engine.dispose()
+    spec = {"code": digest, "command": ["python", "train.py"], "params": {"width": 8}}
+    return [service.wait(service.submit({**spec, "name": name})["id"]) for name in ("older run", "newer run")]
+
+
+def test_many_charts_are_found_and_folded(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}")
+    section = page.get_by_role("region", name="layer_7", exact=True)
+    expect(section.get_by_role("figure")).to_have_count(2)
+    section.get_by_role("button", name="layer_7", exact=True).click()
+    expect(section.get_by_role("figure")).to_have_count(0)
+    expect(section).to_contain_text("2 charts")
+    find = page.get_by_role("searchbox", name="Find charts")
+    find.fill("^layer_1.*_b$|TRAIN/L")
+    charts = page.get_by_role("region", name="Charts", exact=True)
+    expect(charts.get_by_role("figure")).to_have_count(12)
+    page.reload()
+    expect(charts.get_by_role("figure")).to_have_count(12)
+    find.fill("(nothing")
+    expect(charts).to_contain_text("No chart has a name with “(nothing”.")
+    find.fill("layer_7/")
+    expect(section).to_contain_text("2 charts")  # it stays folded
+
+
+def _drag(page: Page, chart: Locator, start: tuple[float, float], end: tuple[float, float]) -> None:
+    """Drag over a chart between two places, as shares of its area."""
+    area = chart.locator(".u-over")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    places = [(box["x"] + box["width"] * x, box["y"] + box["height"] * y) for x, y in (start, end)]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    page.mouse.move(*places[1], steps=4)
+    page.mouse.up()
+
+
+def _svg(page: Page, chart: Locator) -> str:
+    """The chart as an SVG, which has the figures of its axes as texts."""
+    chart.get_by_role("button", name="Save train/loss", exact=True).click()
+    with page.expect_download() as download:
+        chart.get_by_role("button", name="Save train/loss as SVG").click()
+    return download.value.path().read_text()
+
+
+def test_the_y_axis_is_zoomed_and_leaves_out_outliers(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}?find=train/loss&x=step")
+    chart = page.get_by_role("figure", name="train/loss", exact=True)
+    assert ">1000<" in _svg(page, chart).replace(",", "")
+    page.get_by_role("checkbox", name="Without outliers").check()
+    expect(page).to_have_url(re.compile("crop=1"))
+    assert ">1000<" not in _svg(page, chart).replace(",", "")
+    page.get_by_role("checkbox", name="Without outliers").uncheck()
+    expect(page).not_to_have_url(re.compile("crop"))
+
+    _drag(page, chart, (0.5, 0.5), (0.52, 0.9))
+    expect(page).to_have_url(re.compile(r"y=train-loss:[\d.]+:[\d.]+"))
+    page.reload()
+    expect(chart.locator(".u-over")).to_be_visible()
+    assert ">1000<" not in _svg(page, chart).replace(",", "")
+    page.get_by_role("button", name="Show all").click()
+    expect(page).not_to_have_url(re.compile("y="))
+
+
+def test_the_zoom_of_compare_is_in_its_address(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/compare?jobs={jobs[0]['id']},{jobs[1]['id']}&m=train/accuracy&x=step")
+    chart = page.get_by_role("figure", name="train/accuracy", exact=True)
+    _drag(page, chart, (0.2, 0.5), (0.6, 0.5))
+    expect(page).to_have_url(re.compile(r"from=[\d.]+&to=[\d.]+"))
+    page.reload()
+    expect(page.get_by_role("button", name="Show all")).to_be_visible()
+    page.get_by_role("checkbox", name="Log axis").check()  # another axis begins without a zoom
+    expect(page.get_by_role("button", name="Show all")).to_have_count(0)
