@@ -2,8 +2,10 @@
 
 import { usePolled } from "../../../api/polled.ts";
 import type { Attempt, Job } from "../../../api/types.ts";
+import { finder } from "../../../find.ts";
 import { number } from "../../../format.ts";
 import { Choice } from "../../../parts/choice.tsx";
+import { Find } from "../../../parts/find.tsx";
 import { Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { param } from "../../../url.ts";
@@ -14,6 +16,7 @@ import styles from "./spec.module.css";
 import { yamlOf } from "./yaml.ts";
 
 const fieldsParam = param("spec", "all");
+const findParam = param("find_field");
 const FIELDS = [
   ["all", "All fields"],
   ["changed", "Changed"],
@@ -43,10 +46,14 @@ export function SpecPanels({ job, attempt }: { job: Job; attempt: Attempt | unde
 
 function SpecPanel({ job, fields }: { job: Job; fields: readonly Field[] }) {
   const isOnlyChanged = fieldsParam.value === "changed";
-  const rows = isOnlyChanged ? fields.filter(({ isChanged }) => isChanged) : fields;
+  const isFound = finder(findParam.value);
+  const rows = fields.filter(
+    ({ path, value, isChanged }) => (isChanged || !isOnlyChanged) && (isFound(path) || isFound(valueText(value))),
+  );
   const spec = isOnlyChanged ? changesOf(fields) : (job.spec as Record<string, Json>);
   const tools = (
     <>
+      <Find label="Find fields" text={findParam} />
       <Choice label="Which fields" value={fieldsParam.value} options={FIELDS} onChange={fieldsParam.set} />
       <CopyButton text={() => yamlOf(spec)} label="Copy these fields as YAML, for hora submit">
         Copy YAML
