@@ -111,3 +111,32 @@ def test_the_zoom_of_compare_is_in_its_address(page: Page, jobs: list[dict[str, 
     expect(page.get_by_role("button", name="Show all")).to_be_visible()
     page.get_by_role("checkbox", name="Log axis").check()  # another axis begins without a zoom
     expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+
+
+def test_fields_and_metrics_are_found(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}")
+    page.get_by_role("searchbox", name="Find metrics").fill("layer_3/")
+    rows = page.get_by_role("region", name="Table of metrics").get_by_role("row")
+    expect(rows).to_have_count(3)  # with the headings
+    page.goto(f"/jobs/{jobs[0]['id']}?tab=spec&find_field=older")
+    fields = page.get_by_role("region", name="Fields of the spec").get_by_role("row")
+    expect(fields).to_have_count(2)
+    expect(fields.nth(1)).to_contain_text("older run")  # a value is found too
+    page.get_by_role("searchbox", name="Find fields").fill("params")
+    expect(fields.nth(1)).to_contain_text("width: 8")
+
+
+def test_keys_lead_to_the_other_jobs_of_the_list(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}?tab=events")
+    expect(page.get_by_role("heading", name="older run")).to_be_visible()
+    expect(page.get_by_role("link", name="Previous job")).to_have_count(0)  # this person saw no list
+    page.goto("/?q=run")
+    page.get_by_role("link", name="newer run").first.click()
+    expect(page.get_by_role("heading", name="newer run")).to_be_visible()
+    page.get_by_role("link", name="Logs", exact=True).click()
+    page.keyboard.press("j")
+    expect(page).to_have_url(re.compile(f"/jobs/{jobs[0]['id']}.*tab=logs"))
+    expect(page.get_by_role("heading", name="older run")).to_be_visible()
+    expect(page.get_by_role("link", name="Next job")).to_have_count(0)
+    page.get_by_role("link", name="Previous job").click()
+    expect(page.get_by_role("heading", name="newer run")).to_be_visible()

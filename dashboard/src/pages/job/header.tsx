@@ -14,6 +14,7 @@ import { behindText } from "./copies.ts";
 import { CopyButton } from "./copy_button.tsx";
 import styles from "./header.module.css";
 import { idleText } from "./idle.ts";
+import { Neighbours } from "./neighbours.tsx";
 import { Notify } from "./notify.tsx";
 import { ordinal, sentence } from "./reasons.ts";
 import { isProbe } from "./results/probe.tsx";
@@ -23,6 +24,7 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
   return (
     <header class={styles["header"]}>
       <div class={styles["title"]}>
+        <Neighbours id={job.id} />
         <h1>{job.name}</h1>
         <Star job={job} />
         <StatusBadge

@@ -1,11 +1,12 @@
 // The loaded jobs as a table or as cards, with a footer: the number of jobs, or the selection.
 
-import { useCallback, useMemo } from "preact/hooks";
+import { useCallback, useEffect, useMemo } from "preact/hooks";
 import type { Problem } from "../../api/problem.ts";
 import { number } from "../../format.ts";
 import type { Work } from "./acting.ts";
 import { AllShown } from "./all_shown.tsx";
 import { filteredBy } from "./asked.ts";
+import { keepListed } from "../../listed.ts";
 import { CARD_PX, Cards } from "./cards.tsx";
 import { columnsOf, commonMetric } from "./columns.ts";
 import type { Curves } from "./curves.ts";
@@ -37,6 +38,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
   const row_px = isNarrow.value ? CARD_PX : rowOfTable_px.value;
   const { ref, inView } = useScroller(listing, curves, rows, row_px);
   useKeys(rows, marks, { scroller: ref, row_px, header_px: isNarrow.value ? 0 : HEADER_PX });
+  useEffect(() => keepListed(rows.map(({ id }) => id)), [rows]);
   const { ids } = choice.value;
   const metric = commonMetric(rows, view.metric);
   const columns = useMemo(() => columnsOf(ids, metric), [ids, metric]);
