@@ -8,28 +8,10 @@ import { PageAt } from "./pages.tsx";
 import { Connection } from "./parts/connection.tsx";
 import { Menu } from "./parts/menu.tsx";
 import { SignIn } from "./parts/sign_in.tsx";
+import { FOR_ADMINS, MORE, PLACES } from "./places.ts";
+import { QuickDialogs, quick } from "./quick.tsx";
 import { choice } from "./theme.ts";
 import { path } from "./url.ts";
-
-const PLACES = [
-  ["/", "Jobs"],
-  ["/compare", "Compare"],
-  ["/studies", "Studies"],
-  ["/articles", "Articles"],
-  ["/queue", "Queue"],
-  ["/hosts", "Hosts"],
-] as const;
-
-const MORE = [
-  ["/datasets", "Datasets"],
-  ["/projects", "Projects"],
-  ["/webhooks", "Webhooks"],
-] as const;
-
-const FOR_ADMINS = [
-  ["/users", "Users"],
-  ["/audit", "Audit log"],
-] as const;
 
 export function App() {
   const isSignedOut = connection.value.state === "signed_out";
@@ -61,6 +43,7 @@ export function App() {
         </div>
       </header>
       <Connection />
+      {!isSignedOut && <QuickDialogs />}
       <main id="main" tabIndex={-1} class={styles["main"]}>
         {isSignedOut ? <SignIn /> : <PageAt path={path.value} />}
       </main>
@@ -90,6 +73,12 @@ function More() {
   return (
     <Menu title="More">
       <Links places={isAdmin ? [...MORE, ...FOR_ADMINS] : MORE} />
+      <button type="button" onClick={() => (quick.value = "search")}>
+        Go to… <kbd>Ctrl K</kbd>
+      </button>
+      <button type="button" onClick={() => (quick.value = "keys")}>
+        Keys <kbd>?</kbd>
+      </button>
     </Menu>
   );
 }

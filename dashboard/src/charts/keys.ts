@@ -3,6 +3,16 @@
 import { indexNearest, type Line } from "./lines.ts";
 import { pan, reveal, type Scope, showAll, zoomBy } from "./scope.ts";
 
+/** The keys in words, for the list of keys. They work on the chart that has the focus. */
+export const ROWS = [
+  ["← →", "move the cursor"],
+  ["Shift ← →", "move what is in view"],
+  ["Page Up, Page Down", "move the cursor by a tenth"],
+  ["Home, End", "to the first or the last point in view"],
+  ["+ −", "zoom in or out"],
+  ["0, Esc", "show all"],
+] as const;
+
 /** Handle a key. Returns the new cursor, null if there is none, undefined if charts do not use the key. */
 export function cursorKeys(event: KeyboardEvent, scope: Scope, lines: readonly Line[]): number | null | undefined {
   const range = scope.range.peek();

@@ -1,5 +1,7 @@
 // The range in view of a scope's charts, and the buttons that show more of it.
 
+import { useKeyHelp } from "../parts/key_help.ts";
+import { ROWS } from "./keys.ts";
 import { type Scope, showAll, zoomBy } from "./scope.ts";
 import { figureAt, logText, type Unit } from "./ticks.ts";
 import styles from "./zoom.module.css";
@@ -17,6 +19,7 @@ interface Props {
 
 export function Zoom(props: Props) {
   const { isCropped } = props.scope;
+  useKeyHelp("Charts", ROWS);
   return (
     <>
       <label class={styles["crop"]} title="The y axes have no room for values far outside of the others">

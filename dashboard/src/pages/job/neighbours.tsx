@@ -2,11 +2,18 @@
 
 import { useEffect } from "preact/hooks";
 import { listedIds } from "../../listed.ts";
+import { useKeyHelp } from "../../parts/key_help.ts";
 import { go, query } from "../../url.ts";
 import { actionOf, controlOf } from "../jobs/keys.ts";
 import styles from "./header.module.css";
 
+const KEYS = [
+  ["j", "next job of the list"],
+  ["k", "previous job of the list"],
+] as const;
+
 export function Neighbours({ id }: { id: string }) {
+  useKeyHelp("Job", KEYS);
   const ids = listedIds();
   const place = ids.indexOf(id);
   const hrefOf = (step: 1 | -1): string | undefined => {

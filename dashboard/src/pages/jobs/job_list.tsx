@@ -3,10 +3,10 @@
 import { useCallback, useEffect, useMemo } from "preact/hooks";
 import type { Problem } from "../../api/problem.ts";
 import { number } from "../../format.ts";
+import { keepListed } from "../../listed.ts";
 import type { Work } from "./acting.ts";
 import { AllShown } from "./all_shown.tsx";
 import { filteredBy } from "./asked.ts";
-import { keepListed } from "../../listed.ts";
 import { CARD_PX, Cards } from "./cards.tsx";
 import { columnsOf, commonMetric } from "./columns.ts";
 import type { Curves } from "./curves.ts";

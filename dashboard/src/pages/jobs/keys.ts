@@ -13,6 +13,21 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   Escape: "clear",
 };
 
+const WORDS: Readonly<Record<Action, string>> = {
+  next: "next job",
+  previous: "previous job",
+  select: "select the job",
+  open: "open the job",
+  search: "go to the search",
+  clear: "clear the selection",
+};
+
+/** The keys in words, for the list of keys. */
+export const ROWS = Object.entries(ACTIONS).map(([key, action]) => [key, WORDS[action]] as const);
+
+/** Controls to which letters belong. */
+export const TYPED: readonly string[] = ["text", "search", "number", "select-one", "textarea", "dialog"];
+
 export interface Pressed {
   readonly key: string;
   readonly ctrlKey: boolean;
@@ -25,7 +40,7 @@ export interface Pressed {
 export function actionOf(pressed: Pressed, within: string): Action | null {
   if (pressed.defaultPrevented || pressed.ctrlKey || pressed.metaKey || pressed.altKey) return null;
   const action = ACTIONS[pressed.key] ?? null;
-  if (["text", "search", "select-one", "textarea", "dialog"].includes(within)) return null;
+  if (TYPED.includes(within)) return null;
   const isOfControl = within === "a" || within === "button" || within === "submit";
   return action === "open" && isOfControl ? null : action; // Enter follows a link, and presses a button
 }

@@ -2,8 +2,9 @@
 
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { useKeyHelp } from "../../parts/key_help.ts";
 import { go } from "../../url.ts";
-import { type Action, actionOf, controlOf } from "./keys.ts";
+import { type Action, actionOf, controlOf, ROWS } from "./keys.ts";
 import type { Row } from "./row.ts";
 import { NO_SELECTION } from "./selection.ts";
 import type { Marks } from "./use_marks.ts";
@@ -17,6 +18,7 @@ interface Place {
 }
 
 export function useKeys(rows: readonly Row[], marks: Marks, { scroller, row_px, header_px }: Place): void {
+  useKeyHelp("List of jobs", ROWS);
   const toFocus = useRef<string | null>(null);
   // The row may be rendered only after the scroller has scrolled.
   useLayoutEffect(() => {

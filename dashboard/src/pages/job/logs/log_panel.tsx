@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../../../api/types.ts";
 import { moment } from "../../../format.ts";
 import { ranksOf } from "../../../metrics.ts";
+import { useKeyHelp } from "../../../parts/key_help.ts";
 import { ProblemNotice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { param } from "../../../url.ts";
@@ -26,7 +27,13 @@ const timesParam = param("log_times");
 
 const TYPING_MS = 300;
 
+const KEYS = [
+  ["n", "next match"],
+  ["N", "previous match"],
+] as const;
+
 export function LogPanel({ job }: { job: Job }) {
+  useKeyHelp("Logs", KEYS);
   const needle = needleParam.value;
   const search = useRested(onlyMatchesParam.value === "" ? "" : needle);
   const level = LEVELS.find((each) => each === levelParam.value) ?? null;
