@@ -178,6 +178,17 @@ def test_a_job_has_a_menu(page: Page) -> None:
     expect(page.get_by_role("group", name="Selected jobs")).to_be_visible()
 
 
+def test_all_jobs_that_match_are_selected(page: Page) -> None:
+    page.goto("/?status=succeeded")
+    page.get_by_role("checkbox", name="Select all shown jobs").check()
+    bar = page.get_by_role("group", name="Selected jobs")
+    bar.get_by_role("button", name="Select all that match").click()
+    expect(bar).to_contain_text("1000 selected")
+    page.get_by_role("columnheader", name="GPUs").click(button="right")
+    page.get_by_role("button", name="Filter…").click()
+    expect(page.get_by_role("region", name="Conditions").get_by_role("combobox", name="Field")).to_have_value("gpus")
+
+
 def test_csv_has_all_jobs_that_match_and_no_formulas(page: Page) -> None:
     page.goto("/?status=succeeded&sort=-created_at")
     expect(page.get_by_role("row").nth(10)).to_be_visible()

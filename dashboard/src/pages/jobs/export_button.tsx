@@ -49,7 +49,8 @@ export function ExportButton({ view }: { view: View }) {
   );
 }
 
-function readPage(view: View) {
+/** Reads the jobs of a view in long pages. */
+export function readPage(view: View) {
   return async (cursor: string | null) => {
     const answer = await get<Listed<Job>>(listPath(view, PAGE_ROWS, cursor));
     return { rows: answer.items.map((job) => rowOf(job)), nextCursor: answer.next_cursor };

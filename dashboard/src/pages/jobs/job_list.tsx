@@ -5,6 +5,7 @@ import type { Problem } from "../../api/problem.ts";
 import { number } from "../../format.ts";
 import { keepListed } from "../../listed.ts";
 import type { Work } from "./acting.ts";
+import { AllMatching } from "./all_matching.tsx";
 import { AllShown } from "./all_shown.tsx";
 import { filteredBy } from "./asked.ts";
 import { CARD_PX, Cards } from "./cards.tsx";
@@ -76,7 +77,11 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
       <RowMenu rows={rows} marks={marks} onWork={onWork} />
       <footer class={styles["footer"]}>
         {marks.selection.size > 0 ? (
-          <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={onWork} />
+          <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={onWork}>
+            {list.nextCursor !== null && marks.selection.size === rows.length && (
+              <AllMatching view={view} onSelect={marks.select} />
+            )}
+          </Selected>
         ) : (
           <>
             <Extent list={list} tail={listing.tail.value} onMore={() => void listing.more()} />

@@ -1,5 +1,6 @@
 // The actions on selected jobs: compare them, star and label them, pause, resume and cancel the live ones.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { call, post } from "../../api/client.ts";
 import { Confirm } from "../../parts/dialog.tsx";
@@ -21,6 +22,8 @@ interface Props {
   onSelect: (selection: Selection) => void;
   /** Gets what is done, with its outcomes so far. */
   onWork: (work: Work) => void;
+  /** What stands beside the number of jobs. */
+  children?: ComponentChildren;
 }
 
 /** What is done, while it is done and after it. */
@@ -35,11 +38,12 @@ const steer =
   ({ id }) =>
     post(`/v1/jobs/${id}/${verb}`);
 
-export function Selected({ selection, rows, onSelect, onWork }: Props) {
+export function Selected({ selection, rows, onSelect, onWork, children }: Props) {
   const jobs = useMemo(() => current(selection, rows), [selection, rows]);
   return (
     <div class={styles["selected"]} role="group" aria-label="Selected jobs">
       <strong>{selection.size} selected</strong>
+      {children}
       <Compare ids={[...selection.keys()]} />
       <Actions jobs={jobs} rows={rows} onSelect={onSelect} onWork={onWork} />
       <button type="button" class="plain" onClick={() => onSelect(NO_SELECTION)}>
