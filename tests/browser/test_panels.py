@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from bench.telemetry import a_job
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
+from jobs.telemetry.ingest import MetricRow, store_metrics
 from tests.code import store_code
 
 SCRIPT = """
@@ -175,3 +178,22 @@ def test_keys_go_anywhere_and_are_listed(page: Page, jobs: list[dict[str, Any]],
     page.keyboard.press("?")
     expect(keys).to_contain_text("move the cursor by a tenth")
     expect(keys).not_to_contain_text("select the job")
+
+
+def test_the_values_of_many_runs_are_listed_at_the_cursor(page: Page, site: Stack) -> None:
+    ids = [f"many{number:08}" for number in range(40)]
+    engine = engine_for(site.database_url)
+    with sessions_for(engine).begin() as session:
+        for number, run in enumerate(ids):
+            a_job(session, run, gpus=1)
+            now = datetime.now(UTC)
+            rows = [MetricRow(run, "loss", -1, step, 1, step, now, float(step * number)) for step in (1, 2, 3)]
+            store_metrics(session, rows)
+    engine.dispose()
+    page.goto(f"/compare?jobs={','.join(ids)}&m=loss&x=step")
+    chart = page.get_by_role("figure", name="loss", exact=True)
+    expect(chart).to_contain_text("40 lines")
+    chart.locator(".u-over").hover(position={"x": 2, "y": 60})
+    expect(chart).to_contain_text(re.compile(r"\b40\s+39\s+39\s+38.*4 more below", re.DOTALL))  # at the first step
+    page.get_by_role("heading", name="Curves").hover()
+    expect(chart).not_to_contain_text("more below")

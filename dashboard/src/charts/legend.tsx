@@ -1,7 +1,7 @@
 // The legend: each line with its value at the cursor, or its last value in view, and its range in view.
 
 import { computed, type ReadonlySignal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import styles from "./legend.module.css";
 import { indexAt, type Line, pointText, type Range, yExtent } from "./lines.ts";
 import { Swatch } from "./swatch.tsx";
@@ -102,6 +102,38 @@ function Summary({ lines, pointed, ...props }: Props) {
           {lines.length} lines <InView lines={lines} {...props} />
         </>
       )}
+      <AtCursor lines={lines} {...props} pointed={pointed} />
+    </span>
+  );
+}
+
+const MOST = 36; // lines that fit over a chart
+
+/** The values of many lines at the cursor, the greatest first, beside it on the chart that has the pointer or the focus. */
+function AtCursor({ lines, hidden, cursor, range, format, pointed }: Omit<Props, "onToggle">) {
+  const root = useRef<HTMLSpanElement>(null);
+  const x = cursor.value;
+  const isHere = x !== null && root.current?.closest("figure")?.matches(":hover, :focus-within");
+  if (!isHere) return <span ref={root} />;
+  const values = lines
+    .filter(({ key }) => !hidden.has(key))
+    .map((line) => ({ line, index: indexAt(line, x, null) }))
+    .filter(({ line, index }) => Number.isFinite(line.ys[index]))
+    .sort((a, b) => (b.line.ys[b.index] as number) - (a.line.ys[a.index] as number));
+  const [from, to] = range.value ?? [0, 1];
+  return (
+    <span
+      ref={root}
+      aria-hidden="true"
+      class={styles["values"]}
+      style={x - from > (to - from) / 2 ? { left: "66px" } : { right: "30px" }}
+    >
+      {values.slice(0, MOST).map(({ line, index }) => (
+        <span key={line.key} class={line.key === pointed ? styles["pointed"] : undefined}>
+          <Swatch colour={line.colour} dash={line.dash} /> {line.name} <b>{format(line.ys[index] as number)}</b>
+        </span>
+      ))}
+      {values.length > MOST && <span>{values.length - MOST} more below</span>}
     </span>
   );
 }
