@@ -263,7 +263,7 @@ def test_notes_and_a_star_are_kept_also_after_the_end_and_found(
     assert (job["notes"], job["starred"], job["revision"]) == (kept, True, before["revision"] + 1)
     assert job["notes_at"] is not None
     assert job["spec"] == before["spec"]
-    assert api.get(f"/v1/jobs/{job_id}").json() == job
+    assert api.get(f"/v1/jobs/{job_id}").json() == job | {"usage": before["usage"]}
     assert events(api, job_id)[0]["after"] == {"notes": len(kept), "starred": True}
 
     def found(**query: Any) -> list[str]:

@@ -57,7 +57,8 @@ def test_the_smallest_spec_becomes_a_queued_job(api: TestClient, sessions: Sessi
     assert job["summary"] is None
     assert job["created_at"].endswith("Z")
     waiting = {"position": 1, "reason": "no host is alive", "starts_in_s": None}
-    assert api.get(answer.headers["location"]).json() == job | {"waiting": waiting}
+    usage = {"hosts": [], "devices": [], "gpu_hours": 0.0, "cost": None}
+    assert api.get(answer.headers["location"]).json() == job | {"waiting": waiting, "usage": usage}
     with sessions() as session:
         assert session.scalars(select(JobEvent.kind).where(JobEvent.job_id == job["id"])).all() == ["submitted"]
 

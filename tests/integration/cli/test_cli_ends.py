@@ -126,7 +126,7 @@ def test_ls_sends_its_options_as_parameters(short_folder: Path, answer_with: Cal
     }  # fmt: skip
     arguments = [word for name, value in filters.items() for word in (f"--{name}", value)]
     assert hora(short_folder, "ls", *arguments, "--limit", "7", "--json").returncode == 0
-    assert dict(requests[0].url.params) == {**filters, "limit": "7"}
+    assert dict(requests[0].url.params) == {**filters, "archived": "false", "limit": "7"}
 
 
 def test_ls_writes_all_pages_as_csv(short_folder: Path, answer_with: Callable[[Answer], None]) -> None:
@@ -173,7 +173,8 @@ def test_ls_lists_the_jobs_of_a_saved_view(short_folder: Path, answer_with: Call
     result = hora(short_folder, "ls", "--view", "rates", "--owner", "bob", "--csv")
     assert result.stdout.splitlines()[0] == "id,owner,label.a"
     assert [(name, value) for name, value in asked[-1].url.params.multi_items() if name != "limit"] == [
-        ("status", "running,failed"), ("label", "a:b"), ("label", "c:d"), ("owner", "bob"), ("sort", "-priority"),
+        ("status", "running,failed"), ("label", "a:b"), ("label", "c:d"), ("owner", "bob"), ("archived", "false"),
+        ("sort", "-priority"),
     ]  # fmt: skip
     several = hora(short_folder, "ls", "--view", "speeds")
     assert (several.returncode, "0ofx" in several.stderr, "0ofy" in several.stderr) == (2, True, True)
