@@ -30,6 +30,7 @@ from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, study_tag, tag_of, tagged_with, unchanged
 from api.routes.jobs import Key
 from api.routes.lookups import (
+    Archived,
     Labels,
     Owner,
     Project,
@@ -122,6 +123,7 @@ def list_all_studies(
     owner: Owner = None,
     project: Project = None,
     starred: Starred = None,
+    archived: Archived = None,
     search: Search = None,
     where: Wheres = [],  # noqa: B006
     limit: PageLimit = 50,
@@ -134,7 +136,7 @@ def list_all_studies(
     """
     jobs = JobFilter(
         statuses=statuses_of(status), labels=labels_of(label), owner=owner, project=project, starred=starred,
-        search=search, where=wheres_of(where),
+        archived=archived, search=search, where=wheres_of(where),
     )  # fmt: skip
     with services.sessions() as session:
         study_ids = store.study_ids(session, limit=limit, cursor=cursor, jobs=jobs)

@@ -217,6 +217,8 @@ def list_jobs(
             filters, column = with_view(client, view, filters, column)
         if filters.get("archived") is None and not everything:
             filters["archived"] = False
+        elif filters.get("archived") == "all":  # of a saved view
+            filters["archived"] = None
         if group:
             print_groups(client, group, filters, metric=next(iter(metric), None), limit=limit, as_json=as_json)
             return

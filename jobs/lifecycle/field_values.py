@@ -284,6 +284,7 @@ _FIELDS: dict[str, Sql] = {
          cast(func.coalesce(Job.checkpoint_bytes, 0), BigInteger) + func.coalesce(Job.artifact_bytes, 0)),
     ),
     "starred": Job.starred,
+    "archived": Job.archived,
     "notes": case((Job.notes_at.is_not(None), Job.notes)),
     "paused": Job.paused_at.is_not(None),
     "host": literal_column(_HOSTS, Text()),

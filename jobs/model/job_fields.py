@@ -30,8 +30,8 @@ FIELDS = {
     "model": Kind.TEXT, "study": Kind.TEXT, "cell": Kind.NUMBER, "gpus": Kind.NUMBER, "batch": Kind.NUMBER,
     "rate": Kind.NUMBER, "throughput": Kind.NUMBER, "duration": Kind.NUMBER, "priority": Kind.NUMBER,
     "created": Kind.TIME, "started": Kind.TIME, "ended": Kind.TIME, "stored": Kind.NUMBER, "starred": Kind.FLAG,
-    "notes": Kind.TEXT, "paused": Kind.FLAG, "host": Kind.TEXT, "gpu_hours": Kind.NUMBER, "end_reason": Kind.TEXT,
-    "error": Kind.TEXT, "restarts": Kind.NUMBER,
+    "archived": Kind.FLAG, "notes": Kind.TEXT, "paused": Kind.FLAG, "host": Kind.TEXT, "gpu_hours": Kind.NUMBER,
+    "end_reason": Kind.TEXT, "error": Kind.TEXT, "restarts": Kind.NUMBER,
 }  # fmt: skip
 FAMILIES = {
     "spec": Kind.JSON, "metrics": Kind.NUMBER, "last": Kind.NUMBER, "test": Kind.NUMBER, "label": Kind.JSON,

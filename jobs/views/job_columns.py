@@ -112,6 +112,7 @@ _NAMED: dict[str, list[Column]] = {
     "cell": [("study_cell", _field("study_cell"))],
     "stored": [("stored_bytes", _stored_bytes)],
     "starred": [("starred", _field("starred"))],
+    "archived": [("archived", _field("archived"))],
     "notes": [("notes", _field("notes_line"))],
     "host": [("host", _words("usage", "hosts"))],
     "devices": [("devices", _words("usage", "devices"))],

@@ -1,7 +1,7 @@
 """Saved views of the list of jobs: requests and answers."""
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
@@ -53,7 +53,7 @@ class JobsFilter(_Request):
     study: Annotated[str, StringConstraints(pattern="^[0-9a-z]{1,32}$")] | None = None
     paused: bool | None = None
     starred: bool | None = None
-    archived: bool | None = None
+    archived: bool | Literal["all"] | None = Field(None, description="`all`: archived jobs too; null: without them")
     since: AwareDatetime | None = None
     until: AwareDatetime | None = None
     where: Annotated[list[WhereText], Field(max_length=MOST)] = []

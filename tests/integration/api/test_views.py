@@ -18,6 +18,7 @@ CONTENT: dict[str, Any] = {
         "status": ["running", "failed"],
         "label": ["team:a,b"],
         "search": "<script>",
+        "archived": "all",
         "since": "2030-01-01T00:00:00Z",
         "where": ["spec.batch_size>=64 or starred", 'label.team="a or b"'],
     },

@@ -84,7 +84,7 @@ _FIGURES = """
         status = CASE WHEN n % 6 > 2 THEN 'succeeded' ELSE 'queued' END,
         checkpoint_bytes = CASE WHEN n % 3 > 0 THEN n * 1000000000::bigint END,
         artifact_bytes = CASE WHEN n % 4 > 1 THEN n END,
-        starred = n % 4 = 0, paused_at = CASE WHEN n % 5 = 0 THEN now() END,
+        starred = n % 4 = 0, archived = n % 3 = 0, paused_at = CASE WHEN n % 5 = 0 THEN now() END,
         notes = CASE WHEN n % 3 > 0 THEN 'Note ' || n % 4 END, notes_at = CASE WHEN n % 6 > 0 THEN now() END
     FROM numbered WHERE job_id = id"""
 
@@ -100,7 +100,7 @@ _ATTEMPTS = """
 
 def read_column(document: dict[str, Any], field: str) -> Any:
     """The value of a field in the API's JSON of a job; JSON and not text for lists and objects."""
-    if field in ("starred", "notes"):
+    if field in ("starred", "archived", "notes"):
         return document[field]
     if field == "paused":
         return document["paused_at"] is not None
@@ -150,6 +150,7 @@ CONDITIONS: dict[str, Test] = {
     "!notes": lambda of: of("notes") is None,
     "!starred": lambda of: not of("starred"),
     "starred=false": lambda of: not of("starred"),
+    "!archived": lambda of: not of("archived"),
     "paused != true": lambda of: not of("paused"),
     "status=succeeded": lambda of: of("status") == "succeeded",
     'label.team = "a or b"': lambda of: of("label.team") == "a or b",

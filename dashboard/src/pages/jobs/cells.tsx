@@ -74,6 +74,8 @@ export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
       return row[column];
     case "starred":
       return row.starred ? "★" : null;
+    case "archived":
+      return row.archived ? "yes" : null;
     case "notes":
       return <Field value={row.notes} />;
     case "study":
@@ -135,6 +137,7 @@ export function Name({ row, onMenu, onLabel }: CellProps) {
       </span>
       <span class={styles["more"]}>
         <span class={styles["id"]}>{row.id}</span>
+        {row.archived && <span>archived</span>}
         {row.command !== null && (
           <code class={styles["command"]} title={row.command}>
             {row.command}

@@ -73,6 +73,7 @@ export const COLUMNS = [
   },
   { id: "stored", title: "Stored", width_px: 90, sort: "stored", isFigure: true, hint: "Checkpoints and artifacts" },
   { id: "starred", title: "Star", width_px: 62, sort: "starred" },
+  { id: "archived", title: "Archived", width_px: 90, sort: "archived" },
   { id: "notes", title: "Notes", width_px: 260, sort: "notes", hint: "The beginning of its notes" },
   { id: "host", title: "Host", width_px: 120, sort: "host", hint: "The hosts of its newest attempt" },
   { id: "devices", title: "Devices", width_px: 150, hint: "The GPUs of its newest attempt" },

@@ -20,6 +20,7 @@ export function jobWith(changes: Partial<Job> = {}): Job {
     metrics: {},
     labels: {},
     starred: false,
+    archived: false,
     notes_at: null,
     study: null,
     gpus: 2,

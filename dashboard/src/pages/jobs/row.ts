@@ -12,6 +12,7 @@ export interface Row {
   readonly project: string;
   readonly labels: readonly string[];
   readonly starred: boolean;
+  readonly archived: boolean;
   readonly has_notes: boolean;
   /** The beginning of its notes, in one line; null if there are none. */
   readonly notes: string | null;
@@ -103,6 +104,7 @@ export function rowOf(job: Job, page: string | null = null): Row {
     project: job.project,
     labels: labelsOf(job.labels),
     starred: job.starred,
+    archived: job.archived,
     has_notes: job.notes_at !== null,
     notes: job.notes_line ?? null,
     cell: cellText(job),

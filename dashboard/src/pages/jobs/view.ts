@@ -30,6 +30,7 @@ export const SORTS = [
   "study",
   "cell",
   "starred",
+  "archived",
   "notes",
   "host",
   "gpu_hours",

@@ -56,6 +56,8 @@ def test_a_study_is_listed_if_one_job_matches_all_filters(
     succeed(sessions, done)
     api.patch(f"/v1/jobs/{starred}", json={"starred": True})
     assert names(api, status="succeeded") == names(api, starred=True) == ["second"]
+    assert names(api, starred=True, archived=False) == ["second"]
+    assert names(api, archived=True) == []
     assert names(api, status="succeeded", starred=True) == []  # two jobs, of which neither is both
     assert names(api, status="succeeded,queued", label="team:a") == ["first"]
     assert api.get("/v1/studies", params={"status": "done"}).status_code == 422
