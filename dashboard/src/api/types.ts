@@ -6,6 +6,7 @@ type Schemas = components["schemas"];
 type UtilizationQuery = NonNullable<paths["/v1/jobs/{job_id}/utilization"]["get"]["parameters"]["query"]>;
 
 export type Job = Schemas["JobView"];
+export type JobCount = Schemas["JobCount"];
 export type JobGroup = Schemas["JobGroup"];
 export type Status = Schemas["Status"];
 export type EndReason = Schemas["EndReason"];

@@ -1,9 +1,12 @@
 // The loaded jobs as a table or as cards, with a footer: the number of jobs, or the selection.
 
 import { useCallback, useEffect, useMemo } from "preact/hooks";
+import { usePolled } from "../../api/polled.ts";
 import type { Problem } from "../../api/problem.ts";
+import type { JobCount } from "../../api/types.ts";
 import { number } from "../../format.ts";
 import { keepListed } from "../../listed.ts";
+import { pathWith } from "../../query.ts";
 import type { Work } from "./acting.ts";
 import { AllMatching } from "./all_matching.tsx";
 import { AllShown } from "./all_shown.tsx";
@@ -21,7 +24,7 @@ import { choice, choose, isNarrow, row_px as rowOfTable_px } from "./use_columns
 import { useKeys } from "./use_keys.ts";
 import type { Marks } from "./use_marks.ts";
 import { useScroller } from "./use_scroller.ts";
-import { NEWEST_FIRST, type View } from "./view.ts";
+import { filtersOf, NEWEST_FIRST, type View } from "./view.ts";
 
 interface Props {
   listing: Listing;
@@ -84,7 +87,7 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
           </Selected>
         ) : (
           <>
-            <Extent list={list} tail={listing.tail.value} onMore={() => void listing.more()} />
+            <Extent view={view} list={list} tail={listing.tail.value} onMore={() => void listing.more()} />
             <AllShown view={view} />
           </>
         )}
@@ -109,17 +112,28 @@ function NewJobs({ count, isNewestFirst, onShow }: { count: number; isNewestFirs
   );
 }
 
-/** The number of jobs, or of loaded jobs if there are more. */
-function Extent({ list, tail, onMore }: { list: JobList; tail: "idle" | "loading" | Problem; onMore: () => void }) {
+interface ExtentProps extends Pick<Props, "view" | "list"> {
+  tail: "idle" | "loading" | Problem;
+  onMore: () => void;
+}
+
+/** The number of jobs; if there are more than are loaded, both numbers. */
+function Extent({ view, list, tail, onMore }: ExtentProps) {
   const count = list.rows.length;
+  const all = usePolled<JobCount>(list.nextCursor && pathWith("/v1/jobs/count", filtersOf(view)), { every_s: 60 }).data;
   if (list.nextCursor === null) return <span>{count === 1 ? "1 job" : `${number(count)} jobs`}</span>;
+  const jobs = all === undefined ? "" : ` of ${all.more ? "more than " : ""}${number(Math.max(all.jobs, count))}`;
   if (typeof tail === "string")
     return (
-      <span>{tail === "loading" ? `${number(count)} jobs, loading more…` : `${number(count)} jobs, and more`}</span>
+      <span>
+        {number(count)}
+        {jobs} jobs{tail === "loading" ? ", loading more…" : jobs === "" && ", and more"}
+      </span>
     );
   return (
     <span>
-      {number(count)} jobs; could not load more: {tail.title}{" "}
+      {number(count)}
+      {jobs} jobs; could not load more: {tail.title}{" "}
       <button type="button" onClick={onMore}>
         Try again
       </button>
