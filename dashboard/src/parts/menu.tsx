@@ -6,6 +6,8 @@ import styles from "./menu.module.css";
 
 interface Props {
   title: string;
+  /** What a title of no words means. */
+  label?: string;
   /** The number of settings in use inside; 0 is not shown. */
   count?: number;
   /** The edge of the button that the panel is aligned with. */
@@ -15,7 +17,7 @@ interface Props {
   children: ComponentChildren;
 }
 
-export function Menu({ title, count = 0, side = "left", isWide, startsOpen = false, children }: Props) {
+export function Menu({ title, label, count = 0, side = "left", isWide, startsOpen = false, children }: Props) {
   const [isOpen, setOpen] = useState(startsOpen);
   const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
@@ -25,7 +27,14 @@ export function Menu({ title, count = 0, side = "left", isWide, startsOpen = fal
   });
   return (
     <div class={styles["menu"]} ref={root}>
-      <button type="button" ref={button} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+      <button
+        type="button"
+        ref={button}
+        aria-expanded={isOpen}
+        aria-label={label}
+        title={label}
+        onClick={() => setOpen(!isOpen)}
+      >
         {title}
         {count > 0 && <span class={styles["count"]}>{count}</span>} <span aria-hidden="true">▾</span>
       </button>

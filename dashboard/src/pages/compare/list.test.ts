@@ -16,6 +16,13 @@ test("a sort alone is a list of all jobs, but not beside named runs", () => {
   assert.equal(listOfAddress(""), "");
 });
 
+test("archived jobs are left out, but not those of a study", () => {
+  assert.match(pathOfList("owner=ada", 9), /archived=false/);
+  assert.doesNotMatch(pathOfList("study=s", 9), /archived/);
+  assert.match(pathOfList("study=s&archived=true", 9), /archived=true/);
+  assert.equal(listText(listOfAddress("owner=ada&archived=all&jobs=a")), "owner ada, with archived");
+});
+
 test("the jobs of a study come as they were submitted, unless they are sorted", () => {
   assert.match(pathOfList("study=s", 9), /sort=created_at/);
   assert.ok(isOfStudy("study=s&status=failed"));

@@ -3,7 +3,7 @@
 import { queryText } from "../../query.ts";
 import { listPath, viewOf } from "../jobs/view.ts";
 
-const PARAMS = ["q", "status", "owner", "project", "label", "study", "starred", "where", "sort"];
+const PARAMS = ["q", "status", "owner", "project", "label", "study", "starred", "archived", "where", "sort"];
 
 /** A change of the address that removes its list. */
 export const NO_LIST: Readonly<Record<string, null>> = Object.fromEntries(PARAMS.map((name) => [name, null]));
@@ -19,7 +19,8 @@ export function listOfAddress(query: string): string {
 /** Where the api has the jobs of the list. Those of a study come as they were submitted, unless the address sorts them. */
 export function pathOfList(list: string, limit: number): string {
   const view = viewOf(list);
-  return listPath(isOfStudy(list) ? { ...view, order: "created_at" } : view, limit);
+  const archived = view.archived || (view.study === "" ? "" : "all"); // a study has all of its jobs
+  return listPath({ ...view, archived, ...(isOfStudy(list) && { order: "created_at" }) }, limit);
 }
 
 /** Whether the list has the jobs of a study, in no other sequence than that of its cells. */
@@ -32,7 +33,11 @@ export function isOfStudy(list: string): boolean {
 export function listText(list: string): string {
   return [...new URLSearchParams(list)]
     .map(([name, value]) =>
-      name === "where" ? value : name === "starred" ? name : `${name === "q" ? "search" : name} ${value}`,
+      name === "where"
+        ? value
+        : name === "starred" || name === "archived"
+          ? `${value === "all" ? "with " : ""}${name}`
+          : `${name === "q" ? "search" : name} ${value}`,
     )
     .join(", ");
 }

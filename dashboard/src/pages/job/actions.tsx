@@ -1,12 +1,15 @@
-// The actions on a job: pause, resume, cancel, edit, compare, run again, train on from its weights, clone.
+// The actions on a job: pause, resume, cancel, edit, compare, run again, train on from its weights, clone, archive, delete.
 
 import { useState } from "preact/hooks";
-import { Problem, post } from "../../api/client.ts";
+import { call, Problem, post } from "../../api/client.ts";
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Me } from "../../api/types.ts";
+import { deleteJob, WHAT_GOES } from "../../deleted.ts";
 import { isScript } from "../../metrics.ts";
+import { Menu } from "../../parts/menu.tsx";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
+import { mayChange } from "../../rights.ts";
 import { go } from "../../url.ts";
 import { AskedButton } from "./asked_button.tsx";
 import { EditButton } from "./edit.tsx";
@@ -19,9 +22,11 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
   const [problem, setProblem] = useState<Problem>();
   const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
 
-  async function requestAction(verb: Verb): Promise<void> {
+  const requestAction = (verb: Verb): Promise<void> => request(() => post(`/v1/jobs/${job.id}/${verb}`));
+
+  async function request(act: () => Promise<unknown>): Promise<void> {
     try {
-      await post(`/v1/jobs/${job.id}/${verb}`);
+      await act();
       setProblem(undefined);
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(-1, "unknown", String(error)));
@@ -68,8 +73,42 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
           </span>
         )
       )}
+      {mayChange(me, job) && (
+        <PutAwayMenu
+          job={job}
+          onArchive={() => request(() => call("PATCH", `/v1/jobs/${job.id}`, { body: { archived: !job.archived } }))}
+        />
+      )}
       <ProblemNotice problem={problem} />
     </div>
+  );
+}
+
+/** What takes an ended job out of the list. The menu is there from the start, so that nothing moves when the job ends. */
+function PutAwayMenu({ job, onArchive }: { job: Job; onArchive: () => void }) {
+  return (
+    <Menu title="⋯" label="Archive or delete" side="right">
+      {isTerminal(job.status) ? (
+        <>
+          <button type="button" title="Lists leave archived jobs out. Nothing else changes" onClick={onArchive}>
+            {job.archived ? "Bring back" : "Archive"}
+          </button>
+          <AskedButton
+            text="Delete"
+            question={`Delete ${job.name}?`}
+            action="Delete the job"
+            work={async () => {
+              await deleteJob(job);
+              go("/");
+            }}
+          >
+            {WHAT_GOES}
+          </AskedButton>
+        </>
+      ) : (
+        <p class="muted">A job can be archived or deleted after its end.</p>
+      )}
+    </Menu>
   );
 }
 

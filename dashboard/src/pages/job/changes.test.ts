@@ -17,7 +17,13 @@ const job = (more: object = {}): Job =>
 const me = (more: object): Me => ({ user: "bob", scope: "submit", projects: [], ...more }) as unknown as Me;
 
 test("a draft shows what the job has", () => {
-  assert.deepEqual(draftOf(job()), { name: "first", priority: "50", limit: "7200", labels: "team=a=b\ndraft=" });
+  assert.deepEqual(draftOf(job()), {
+    name: "first",
+    project: "vision",
+    priority: "50",
+    limit: "7200",
+    labels: "team=a=b\ndraft=",
+  });
   assert.equal(draftOf(job({ spec: { time_limit_s: null } })).limit, "");
 });
 
@@ -25,6 +31,7 @@ test("only what a person changed is sent", () => {
   const draft = draftOf(job());
   assert.deepEqual(changesOf(draft, draft), {});
   assert.deepEqual(changesOf(draft, { ...draft, labels: "draft=\n\n  team = a=b" }), {});
+  assert.deepEqual(changesOf(draft, { ...draft, project: "night" }), { project: "night" });
   assert.deepEqual(changesOf(draft, { ...draft, priority: " 80 ", limit: "" }), { priority: 80, time_limit_s: null });
   const labels = "team=c\nrun=2";
   assert.deepEqual(changesOf(draft, { ...draft, name: "second", labels }), {

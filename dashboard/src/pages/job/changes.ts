@@ -5,6 +5,7 @@ import type { Job } from "../../api/types.ts";
 /** The texts of the fields. */
 export interface Draft {
   readonly name: string;
+  readonly project: string;
   readonly priority: string;
   /** In seconds; empty: no limit. */
   readonly limit: string;
@@ -14,6 +15,7 @@ export interface Draft {
 
 export type Changes = Partial<{
   name: string;
+  project: string;
   priority: number | string | null;
   time_limit_s: number | string | null;
   labels: Record<string, string | null>;
@@ -24,6 +26,7 @@ export function draftOf(job: Job): Draft {
   const labels = Object.entries(job.labels).map(([key, value]) => `${key}=${value}`);
   return {
     name: job.name,
+    project: job.project,
     priority: String(job.priority),
     limit: typeof limit === "number" ? String(limit) : "",
     labels: labels.join("\n"),
@@ -38,6 +41,7 @@ export function changesOf(before: Draft, draft: Draft): Changes {
   const labels = changedLabels(labelsOf(before.labels), labelsOf(draft.labels));
   return {
     ...(draft.name === before.name ? {} : { name: draft.name }),
+    ...(draft.project === before.project ? {} : { project: draft.project }),
     ...(draft.priority === before.priority ? {} : { priority: numberOf(draft.priority) }),
     ...(draft.limit === before.limit ? {} : { time_limit_s: numberOf(draft.limit) }),
     ...(Object.keys(labels).length === 0 ? {} : { labels }),

@@ -1,4 +1,4 @@
-// The dialog that changes a submitted job: its name, its labels, and until its end its priority and its time limit.
+// The dialog that changes a submitted job: its name, its labels; until its end its priority and its time limit, then its project.
 
 import { useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
@@ -6,6 +6,7 @@ import { usePolled } from "../../api/polled.ts";
 import type { Job, Me } from "../../api/types.ts";
 import { Buttons, Dialog } from "../../parts/dialog.tsx";
 import { ProblemNotice } from "../../parts/notice.tsx";
+import { ProjectOptions } from "../../parts/project_options.tsx";
 import { isTerminal } from "../../parts/status.tsx";
 import { mayChange } from "../../rights.ts";
 import { changesOf, type Draft, draftOf } from "./changes.ts";
@@ -54,7 +55,18 @@ function EditDialog({ job, onClose }: { job: Job; onClose: () => void }) {
     <Dialog title={`Edit ${before.name}`} onClose={onClose}>
       <form class={styles["form"]} onSubmit={save}>
         <TextField label="Name" value={draft.name} isWrong={wrong.has("name")} onEdit={set("name")} />
-        {!isTerminal(job.status) && (
+        {isTerminal(job.status) ? (
+          <label>
+            Project
+            <select
+              value={draft.project}
+              aria-invalid={wrong.has("project")}
+              onChange={(event) => set("project")(event.currentTarget.value)}
+            >
+              <ProjectOptions present={before.project} />
+            </select>
+          </label>
+        ) : (
           <>
             <TextField
               label="Priority"

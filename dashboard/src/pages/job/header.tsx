@@ -93,6 +93,7 @@ function Facts({ job }: { job: Job }) {
           run <code title="Trained with no service">{job.run_id}</code>
         </Fact>
       )}
+      {job.archived && <Fact name="Archived">yes</Fact>}
       <Fact name="Submitted">
         <time dateTime={job.created_at} title={moment(job.created_at)}>
           {ago(job.created_at)}

@@ -137,7 +137,7 @@ export function Name({ row, onMenu, onLabel }: CellProps) {
       </span>
       <span class={styles["more"]}>
         <span class={styles["id"]}>{row.id}</span>
-        {row.archived && <span>archived</span>}
+        {row.archived && <span class="muted">archived</span>}
         {row.command !== null && (
           <code class={styles["command"]} title={row.command}>
             {row.command}

@@ -7,7 +7,7 @@ import type { Me, Status } from "../../api/types.ts";
 import { messageFor } from "./builder.tsx";
 import type { Row } from "./row.ts";
 import styles from "./toolbar.module.css";
-import { isFiltered, NO_FILTER, STATUSES, type View } from "./view.ts";
+import { archivedOf, isFiltered, NO_FILTER, STATUSES, type View } from "./view.ts";
 import { conditionsOf } from "./where.ts";
 
 export interface Filtering {
@@ -55,6 +55,20 @@ export function MineAndStarred({ view, onChange }: Props) {
   );
 }
 
+/** What is shown of archived jobs. */
+export function ArchivedField({ view, onChange }: Props) {
+  return (
+    <label class={styles["field"]}>
+      Archived jobs
+      <select value={view.archived} onChange={(event) => onChange({ archived: archivedOf(event.currentTarget.value) })}>
+        <option value="">without them</option>
+        <option value="all">with them</option>
+        <option value="true">only them</option>
+      </select>
+    </label>
+  );
+}
+
 interface InUseProps extends Omit<Filtering, "rows"> {
   onEdit: (place: number) => void;
 }
@@ -81,6 +95,11 @@ export function FiltersInUse({ view, problem, onChange, onEdit }: InUseProps) {
       {view.study !== "" && (
         <Chip onRemove={() => onChange({ study: "" })}>
           <span>study {study.data?.name ?? view.study}</span>
+        </Chip>
+      )}
+      {view.archived !== "" && (
+        <Chip onRemove={() => onChange({ archived: "" })}>
+          <span>{view.archived === "all" ? "with archived" : "archived"}</span>
         </Chip>
       )}
       <button type="button" class={`plain ${styles["clear"]}`} onClick={() => onChange(NO_FILTER)}>

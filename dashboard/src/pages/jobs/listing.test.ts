@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Problem } from "../../api/problem.ts";
 import type { Job, Listed } from "../../api/types.ts";
+import { deletedIds } from "../../deleted.ts";
 import { Listing } from "./listing.ts";
 import { idsOf, jobWith } from "./row.fixture.ts";
 import { EVERYTHING, type View } from "./view.ts";
@@ -51,6 +52,15 @@ test("new jobs are only counted while the first row is out of view, and appear w
   listing.setAtTop(true);
   assert.equal(shownIds(listing), "dcba");
   assert.equal(listing.newCount.value, 0);
+});
+
+test("a deleted job leaves the list at once, and an older answer does not bring it back", () => {
+  const { listing } = openedListing({}, page("cba", null));
+  deletedIds.value = new Set("b");
+  assert.equal(shownIds(listing), "ca");
+  listing.takeHead(page("cba", null));
+  assert.equal(shownIds(listing), "ca");
+  deletedIds.value = new Set();
 });
 
 test("the next page is loaded once, even if it is requested several times", async () => {

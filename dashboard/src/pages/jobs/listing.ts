@@ -1,11 +1,12 @@
 // The jobs of one view: loaded, polled and updated by events. Each set of filters, with an order, has its own listing.
 
-import { type ReadonlySignal, type Signal, signal } from "@preact/signals";
+import { computed, type ReadonlySignal, type Signal, signal } from "@preact/signals";
 import { Problem } from "../../api/problem.ts";
 import type { Job, Listed, Progress } from "../../api/types.ts";
+import { deletedIds } from "../../deleted.ts";
 import { EMPTY, type JobList, type News, withHead, withNews, without, withRows, withTail } from "./list.ts";
 import { Rereader } from "./rereading.ts";
-import { rowOf, type StreamedProgress, type StreamedState } from "./row.ts";
+import { type Row, rowOf, type StreamedProgress, type StreamedState } from "./row.ts";
 import { listPath, NEWEST_FIRST, type View } from "./view.ts";
 
 export const PAGE_ROWS = 100;
@@ -23,6 +24,10 @@ export class Listing {
   readonly view: View;
   readonly #sources: Sources;
   readonly #list: Signal<JobList | null> = signal(null);
+  readonly #shown = computed(() => {
+    const list = this.#list.value;
+    return list && without(list, ({ id }) => deletedIds.value.has(id));
+  });
   readonly #newCount = signal(0);
   readonly #tail: Signal<"idle" | "loading" | Problem> = signal("idle");
   readonly #rereader: Rereader;
@@ -41,14 +46,14 @@ export class Listing {
     this.#rereader = new Rereader({
       readPage: async (cursor) => (await this.#readPage(cursor)).rows,
       readJob: async (id) => rowOf(await sources.read<Job>(`/v1/jobs/${id}`)),
-      take: (rows) => this.#change((list) => withRows(list, rows)),
+      take: (rows) => this.#change((list) => without(withRows(list, rows), (row) => !this.#isKept(row))),
       drop: (id) => this.#change((list) => without(list, (row) => row.id === id)),
     });
   }
 
   /** Null until the first page has come. */
   get list(): ReadonlySignal<JobList | null> {
-    return this.#list;
+    return this.#shown;
   }
 
   /** The number of new jobs that are not shown, as rows in view do not move. */
@@ -165,6 +170,11 @@ export class Listing {
     const newIds =
       this.view.order === NEWEST_FIRST ? (this.#heldBack?.rows.map((row) => row.id) ?? []) : [...this.#unseen];
     this.#newCount.value = newIds.filter((id) => !listedIds.has(id)).length;
+  }
+
+  /** Whether an archived job, or one that was brought back, is still of this view. */
+  #isKept({ archived }: Row): boolean {
+    return this.view.archived === "all" || archived === (this.view.archived === "true");
   }
 
   #change(by: (list: JobList) => JobList): void {

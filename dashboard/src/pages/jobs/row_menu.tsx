@@ -41,7 +41,9 @@ export function RowMenu({ rows, marks, onWork }: Props) {
       <Actions
         jobs={[row]}
         rows={rows}
-        onSelect={() => {}}
+        onSelect={(kept) => {
+          if (selection.has(id) && !kept.has(id)) marks.toggle(row, false);
+        }}
         onWork={(work) => {
           closeMenu();
           onWork(work);

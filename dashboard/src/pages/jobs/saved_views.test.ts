@@ -22,6 +22,7 @@ const VIEW: View = {
   owner: "ada",
   labels: ["team:a,b", "x:50%"],
   isStarred: true,
+  archived: "all",
   where: ["spec.batch_size >= 64 or starred", "gpus > 1"],
   group: ["label.team", "gpus"],
   order: "-metrics.val_iou",
@@ -49,6 +50,8 @@ test("a view comes back as it was saved, through the service and through the add
   const query = withParams("", paramsOfSaved(saved));
   assert.deepEqual(viewOf(query), VIEW);
   assert.equal(new URLSearchParams(query).get("view"), "0view");
+  for (const archived of ["", "true"] as const)
+    assert.equal(viewOfContent(contentOf({ ...VIEW, archived }, CHOICE)).archived, archived);
 });
 
 test("a view is changed when its filters or its columns are", () => {

@@ -3,7 +3,7 @@
 import type { ViewContent, ViewOfJobs } from "../../api/types.ts";
 import type { ParamChanges } from "../../query.ts";
 import { type Choice, choiceOf } from "./columns.ts";
-import { EVERYTHING, type Order, paramsOf, type View } from "./view.ts";
+import { archivedOf, EVERYTHING, type Order, paramsOf, type View } from "./view.ts";
 
 const NO_FILTER: NonNullable<ViewContent["filter"]> = { status: [], label: [], where: [] };
 
@@ -18,6 +18,7 @@ export function contentOf(view: View, choice: Choice): ViewContent {
       label: [...view.labels],
       study: view.study || null,
       starred: view.isStarred || null,
+      archived: view.archived === "" ? null : view.archived === "all" ? "all" : true,
       where: [...view.where],
     },
     sort: view.order,
@@ -41,6 +42,7 @@ export function viewOfContent({ filter = NO_FILTER, sort, metric, group }: ViewC
     labels: filter.label ?? [],
     study: filter.study ?? "",
     isStarred: filter.starred === true,
+    archived: archivedOf(filter.archived),
     where: filter.where ?? [],
     group: group ?? [],
     order: (sort ?? EVERYTHING.order) as Order,
@@ -60,7 +62,7 @@ export function paramsOfSaved({ id, content }: ViewOfJobs): ParamChanges {
 
 /** The filters of a saved view that the page does not have, such as those that a script set. */
 export function foreignFilters({ filter = NO_FILTER }: ViewContent): string[] {
-  const known = new Set(["search", "status", "owner", "project", "label", "study", "starred", "where"]);
+  const known = new Set(["search", "status", "owner", "project", "label", "study", "starred", "archived", "where"]);
   return Object.entries(filter)
     .filter(([name, value]) => !known.has(name) && value !== null)
     .map(([name]) => name);

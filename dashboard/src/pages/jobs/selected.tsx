@@ -1,13 +1,16 @@
-// The actions on selected jobs: compare them, star and label them, pause, resume and cancel the live ones.
+// The actions on selected jobs: compare, star and label them; pause, resume and cancel the live ones; archive, move and
+// delete those that have ended.
 
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { call, post } from "../../api/client.ts";
+import { deleteJob, WHAT_GOES } from "../../deleted.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
 import { type Act, actedOn, type Work } from "./acting.ts";
 import { LabelDialog } from "./label_dialog.tsx";
+import { MoveDialog } from "./move_dialog.tsx";
 import type { Row } from "./row.ts";
 import styles from "./selected.module.css";
 import { current, NO_SELECTION, type Selection } from "./selection.ts";
@@ -59,34 +62,52 @@ interface ActionsProps extends Omit<Props, "selection"> {
 
 /** What can be done with these jobs, as buttons. */
 export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
-  const [asked, ask] = useState<"cancel" | "label" | null>(null);
+  const [asked, ask] = useState<"cancel" | "delete" | "label" | "move" | null>(null);
   const { isAtWork, work } = useWork(onWork);
   const live = jobs.filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
   const [paused, others] = [live.filter((row) => row.paused_at), live.filter((row) => !row.paused_at)];
+  const ended = jobs.filter((row) => isTerminal(row.status));
+  const archived = ended.filter((row) => row.archived);
   const isAllStarred = jobs.every((row) => row.starred);
   const starring: Words = isAllStarred ? ["Removing stars", "Star removed"] : ["Starring", "Starred"];
-  const actions: [name: string, jobs: readonly Row[], words: Words, act: Act][] = [
+  type Action = readonly [name: string, jobs: readonly Row[], words: Words, act: Act];
+  const actions: Action[] = [
     [isAllStarred ? "Unstar" : "Star", jobs, starring, patch({ starred: !isAllStarred })],
     ["Pause", others, ["Pausing", "Pause requested"], steer("pause")],
     ["Resume", paused, ["Resuming", "Resumed"], steer("resume")],
   ];
-  const cancel = async (): Promise<void> => {
-    const outcomes = await work(live, ["Cancelling", "Cancel requested"], steer("cancel"));
+  const putAway: Action[] = [
+    ["Archive", ended.filter((row) => !row.archived), ["Archiving", "Archived"], patch({ archived: true })],
+    ["Bring back", archived, ["Bringing back", "Brought back"], patch({ archived: false })],
+  ];
+  /** What is done with these jobs takes them out of the selection, and mostly out of the list. */
+  const finish = async (some: readonly Row[], words: Words, act: Act): Promise<void> => {
+    const outcomes = await work(some, words, act);
     onSelect(new Map(outcomes.filter(({ refusal }) => refusal !== null).map(({ row }) => [row.id, row])));
   };
+  const button = ([name, some, words, act]: Action, run: typeof finish | typeof work) =>
+    some.length > 0 && (
+      <button key={name} type="button" disabled={isAtWork} onClick={() => void run(some, words, act)}>
+        {name}
+      </button>
+    );
   return (
     <>
-      {actions.map(
-        ([name, some, words, act]) =>
-          some.length > 0 && (
-            <button key={name} type="button" disabled={isAtWork} onClick={() => void work(some, words, act)}>
-              {name}
-            </button>
-          ),
-      )}
+      {actions.map((action) => button(action, work))}
       <button type="button" disabled={isAtWork} onClick={() => ask("label")}>
         Label…
       </button>
+      {putAway.map((action) => button(action, finish))}
+      {ended.length > 0 && (
+        <>
+          <button type="button" disabled={isAtWork} onClick={() => ask("move")}>
+            Move…
+          </button>
+          <button type="button" class="danger" disabled={isAtWork} onClick={() => ask("delete")}>
+            Delete…
+          </button>
+        </>
+      )}
       <button
         type="button"
         class="danger"
@@ -98,11 +119,41 @@ export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
       </button>
       {asked === "cancel" && (
         <Question
-          live={live}
-          ended={jobs.length - live.length}
+          verb="Cancel"
+          jobs={live}
           onAnswer={(isYes) => {
             ask(null);
-            if (isYes) void cancel();
+            if (isYes) void finish(live, ["Cancelling", "Cancel requested"], steer("cancel"));
+          }}
+        >
+          <p>Queued jobs will not start. Running jobs stop within seconds and keep what they have saved.</p>
+          <Others
+            count={jobs.length - live.length}
+            one="has ended or is already being cancelled, and does not change."
+            many="have ended or are already being cancelled, and do not change."
+          />
+        </Question>
+      )}
+      {asked === "delete" && (
+        <Question
+          verb="Delete"
+          jobs={ended}
+          onAnswer={(isYes) => {
+            ask(null);
+            if (isYes) void finish(ended, ["Deleting", "Deleted"], deleteJob);
+          }}
+        >
+          <p>{WHAT_GOES}</p>
+          <Others count={jobs.length - ended.length} one="has not ended, and stays." many="have not ended, and stay." />
+        </Question>
+      )}
+      {asked === "move" && (
+        <MoveDialog
+          jobs={ended}
+          onClose={() => ask(null)}
+          onMove={(some, project) => {
+            ask(null);
+            void work(some, ["Moving", `Moved to ${project}`], patch({ project }));
           }}
         />
       )}
@@ -152,37 +203,41 @@ function Compare({ ids }: { ids: readonly string[] }) {
 }
 
 interface QuestionProps {
-  live: readonly Row[];
-  ended: number;
+  verb: string;
+  jobs: readonly Row[];
   onAnswer: (isYes: boolean) => void;
+  /** The consequences. */
+  children: ComponentChildren;
 }
 
-function Question({ live, ended, onAnswer }: QuestionProps) {
-  const jobs = live.length === 1 ? "this job" : `these ${live.length} jobs`;
+function Question({ verb, jobs, onAnswer, children }: QuestionProps) {
+  const isOne = jobs.length === 1;
   return (
     <Confirm
-      title={`Cancel ${jobs}?`}
-      action={live.length === 1 ? "Cancel the job" : `Cancel ${live.length}`}
+      title={`${verb} ${isOne ? "this job" : `these ${jobs.length} jobs`}?`}
+      action={`${verb} ${isOne ? "the job" : jobs.length}`}
       onAnswer={onAnswer}
     >
       <ul class={styles["names"]}>
-        {live.slice(0, NAMED).map((row) => (
+        {jobs.slice(0, NAMED).map((row) => (
           <li key={row.id}>
             <bdi>{row.name}</bdi> <span class="muted mono">{row.id}</span>
           </li>
         ))}
-        {live.length > NAMED && <li class="muted">and {live.length - NAMED} more</li>}
+        {jobs.length > NAMED && <li class="muted">and {jobs.length - NAMED} more</li>}
       </ul>
-      <p>Queued jobs will not start. Running jobs stop within seconds and keep what they have saved.</p>
-      {ended > 0 && (
-        <p class="muted">
-          {ended} of the selected{" "}
-          {ended === 1
-            ? "has ended or is already being cancelled, and does not change."
-            : "have ended or are already being cancelled, and do not change."}
-        </p>
-      )}
+      {children}
     </Confirm>
+  );
+}
+
+/** What the question says of selected jobs that it is not about. */
+function Others({ count, one, many }: { count: number; one: string; many: string }) {
+  if (count === 0) return null;
+  return (
+    <p class="muted">
+      {count} of the selected {count === 1 ? one : many}
+    </p>
   );
 }
 

@@ -7,7 +7,7 @@ import { Builder } from "./builder.tsx";
 import { ColumnMenu } from "./column_menu.tsx";
 import { metricColumns } from "./columns.ts";
 import { FieldOptions } from "./field_options.tsx";
-import { type Filtering, FiltersInUse, MineAndStarred, Statuses } from "./filters.tsx";
+import { ArchivedField, type Filtering, FiltersInUse, MineAndStarred, Statuses } from "./filters.tsx";
 import { Search } from "./search.tsx";
 import styles from "./toolbar.module.css";
 import { isNarrow } from "./use_columns.ts";
@@ -51,6 +51,7 @@ export function Toolbar({ view, rows, problem, onChange }: Filtering) {
           </>
         )}
         <Builder {...shared} edited={place} />
+        <ArchivedField view={view} onChange={onChange} />
       </Menu>
       {!isNarrow.value && (
         <>
@@ -69,7 +70,7 @@ export function Toolbar({ view, rows, problem, onChange }: Filtering) {
 
 function filtersIn(view: View): number {
   const quick = isNarrow.value ? view.statuses.length + Number(view.isStarred) : 0;
-  return quick + conditionsOf(view).length;
+  return quick + Number(view.archived !== "") + conditionsOf(view).length;
 }
 
 const MOST_GROUPED = 2; // fields

@@ -22,6 +22,7 @@ const NARROW: View = {
   labels: ["team:vision", "why:50%, or more"],
   study: "s1",
   isStarred: true,
+  archived: "true",
   where: ["metrics.val_loss < 0.5 or starred", "gpus > 1"],
   group: ["study", "gpus"],
   order: "-val_accuracy",
@@ -56,9 +57,10 @@ test("the path of the list has the filters and order of the view, the limit and 
   assert.equal(
     listPath(NARROW, 100, "c1"),
     "/v1/jobs?search=a+%26+b&status=running&status=failed&owner=ada&project=vision&label=team%3Avision" +
-      "&label=why%3A50%25%2C+or+more&study=s1&starred=true&where=metrics.val_loss+%3C+0.5+or+starred&where=gpus+%3E+1&sort=-val_accuracy&limit=100&cursor=c1",
+      "&label=why%3A50%25%2C+or+more&study=s1&starred=true&archived=true&where=metrics.val_loss+%3C+0.5+or+starred&where=gpus+%3E+1&sort=-val_accuracy&limit=100&cursor=c1",
   );
-  assert.equal(listPath(EVERYTHING, 50), "/v1/jobs?sort=-created_at&limit=50");
+  assert.equal(listPath(EVERYTHING, 50), "/v1/jobs?archived=false&sort=-created_at&limit=50");
+  assert.equal(listPath(viewOf("archived=all"), 50), "/v1/jobs?sort=-created_at&limit=50");
 });
 
 test("the address that compares the jobs of a view has its filters as its own address has, and the order", () => {
@@ -80,6 +82,7 @@ test("jobs are sorted by any column of a field", () => {
 test("the order and the metric do not count as filters", () => {
   assert.equal(isFiltered({ ...EVERYTHING, order: "name", metric: "loss" }), false);
   assert.equal(isFiltered({ ...EVERYTHING, study: "s1" }), true);
+  assert.equal(isFiltered({ ...EVERYTHING, archived: "all" }), true);
 });
 
 test("a first click sorts falling, or rising for names and losses, and the next click reverses the order", () => {

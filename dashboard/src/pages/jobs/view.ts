@@ -55,6 +55,8 @@ export interface View {
   readonly labels: readonly string[];
   readonly study: string;
   readonly isStarred: boolean;
+  /** Archived jobs: without them, only them, or with them. */
+  readonly archived: "" | "true" | "all";
   /** Conditions of fields, all of which hold: `spec.batch_size >= 64`. */
   readonly where: readonly string[];
   /** One row for each study, or for each value of these fields, with its jobs below it. */
@@ -72,6 +74,7 @@ export const EVERYTHING: View = {
   labels: [],
   study: "",
   isStarred: false,
+  archived: "",
   where: [],
   group: [],
   order: NEWEST_FIRST,
@@ -86,6 +89,7 @@ export const NO_FILTER: Partial<View> = {
   labels: [],
   study: "",
   isStarred: false,
+  archived: "",
   where: [],
 };
 
@@ -101,6 +105,7 @@ export function viewOf(query: string): View {
     labels: listOf(params.get("label") ?? "").map(withCommas),
     study: params.get("study") ?? "",
     isStarred: params.get("starred") === "true",
+    archived: archivedOf(params.get("archived")),
     where: params.getAll("where"),
     group: params.getAll("group"),
     order: isOrder(order) ? order : NEWEST_FIRST,
@@ -108,10 +113,14 @@ export function viewOf(query: string): View {
   };
 }
 
+export function archivedOf(value: unknown): View["archived"] {
+  return value === "all" ? "all" : String(value) === "true" ? "true" : "";
+}
+
 /** The parameters of the address for a change of the view; null removes one. */
 export function paramsOf(change: Partial<View>): ParamChanges {
   const params: Record<string, string | readonly string[] | null> = {};
-  const { search, statuses, owner, project, labels, study, isStarred, where, group, order, metric } = change;
+  const { search, statuses, owner, project, labels, study, isStarred, archived, where, group, order, metric } = change;
   if (search !== undefined) params["q"] = search.trim();
   if (statuses !== undefined) params["status"] = statuses.join(",");
   if (owner !== undefined) params["owner"] = owner;
@@ -119,6 +128,7 @@ export function paramsOf(change: Partial<View>): ParamChanges {
   if (labels !== undefined) params["label"] = labels.map(withoutCommas).join(",");
   if (study !== undefined) params["study"] = study;
   if (isStarred !== undefined) params["starred"] = isStarred ? "true" : null;
+  if (archived !== undefined) params["archived"] = archived;
   if (where !== undefined) params["where"] = where;
   if (group !== undefined) {
     params["group"] = group;
@@ -139,6 +149,7 @@ export function filtersOf(view: View) {
     label: view.labels,
     study: view.study,
     starred: view.isStarred ? "true" : "",
+    archived: { "": "false", true: "true", all: "" }[view.archived],
     where: view.where,
   };
 }
@@ -160,8 +171,9 @@ export function streamPath({ owner, project, labels }: View): string {
 }
 
 export function isFiltered(view: View): boolean {
-  const { search, statuses, owner, project, labels, study, isStarred, where } = view;
-  return Boolean(search || statuses.length || owner || project || labels.length || study || isStarred || where.length);
+  return Object.values(paramsOf({ ...view, group: [], order: EVERYTHING.order, metric: "" })).some(
+    (value) => value?.length,
+  );
 }
 
 const TEXTS = /^(name|status|owner|project|dataset|model|study|cell|notes|label\..*)$/;

@@ -9,14 +9,14 @@ const VIEW: View = { ...EVERYTHING, group: ["study"], statuses: ["failed"], labe
 test("a group has the jobs of its study that the filters select", () => {
   assert.equal(
     listPath(viewOfGroup(VIEW, { study: "7m2k" }), 100),
-    "/v1/jobs?status=failed&label=team%3Aa&study=7m2k&starred=true&sort=-created_at&limit=100",
+    "/v1/jobs?status=failed&label=team%3Aa&study=7m2k&starred=true&archived=false&sort=-created_at&limit=100",
   );
   assert.match(listPath(viewOfGroup(EVERYTHING, { study: NO_STUDY }), 100), /study=none/);
 });
 
 test("studies are listed that have such a job", () => {
-  assert.equal(groupsPath(VIEW, ""), "/v1/studies?status=failed&label=team%3Aa&starred=true&limit=50");
-  assert.equal(groupsPath({ ...EVERYTHING, group: ["study"] }, "c1"), "/v1/studies?limit=50&cursor=c1");
+  assert.equal(groupsPath(VIEW, ""), "/v1/studies?status=failed&label=team%3Aa&starred=true&archived=false&limit=50");
+  assert.equal(groupsPath({ ...EVERYTHING, group: ["study"] }, "c1"), "/v1/studies?archived=false&limit=50&cursor=c1");
 });
 
 test("the jobs of one study are not grouped", () => {
@@ -39,7 +39,7 @@ const GROUP: JobGroup = {
 test("groups by fields are read with the filters and the metric of the view", () => {
   assert.equal(
     groupsPath(BY_FIELDS, ""),
-    "/v1/jobs/groups?by=gpus&by=label.team&where=starred&metric=val_loss&limit=50",
+    "/v1/jobs/groups?by=gpus&by=label.team&archived=false&where=starred&metric=val_loss&limit=50",
   );
   assert.equal(isGrouped({ ...BY_FIELDS, study: "7m2k" }), true);
 });

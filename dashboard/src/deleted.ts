@@ -1,0 +1,14 @@
+// The jobs that were deleted on this page. Lists leave them out at once, also while an older answer is on its way.
+
+import { signal } from "@preact/signals";
+import { remove } from "./api/client.ts";
+
+export const WHAT_GOES =
+  "Curves, logs, checkpoints and artifacts go, and cannot be brought back. The GPU-hours stay in the usage of the project.";
+
+export const deletedIds = signal<ReadonlySet<string>>(new Set());
+
+export async function deleteJob({ id }: { readonly id: string }): Promise<void> {
+  await remove(`/v1/jobs/${id}`);
+  deletedIds.value = new Set([...deletedIds.peek(), id]);
+}
