@@ -128,7 +128,7 @@ def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Pa
     page.goto(f"/compare?jobs={_ids()}&by=learning_rate")
     for title, columns in (
         ("Scatter", ["run", "id", "learning rate", "val accuracy"]),
-        ("Parallel coordinates", ["run", "id", "learning rate", "val accuracy"]),
+        ("Axes of runs", ["run", "id", "learning rate", "val accuracy"]),
     ):
         rows = list(csv.reader(io.StringIO(_saved(page, title, "CSV").decode("utf-8-sig"))))
         assert rows[0][: len(columns)] == columns

@@ -75,9 +75,9 @@ function Frame({ jobs, list = "", ...props }: FrameProps) {
         <h1>Compare</h1>
         {jobs !== undefined && <span class="muted">{countText(jobs.ids.length - jobs.gone.size, "run")}</span>}
         {list !== "" && (
-          <span>
+          <p>
             of the list <a href={`/?${list}`}>{listText(list)}</a>
-          </span>
+          </p>
         )}
         <span class={styles["tools"]}>{props.tools}</span>
       </header>

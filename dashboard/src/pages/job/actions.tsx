@@ -47,7 +47,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
       </a>
       {isTerminal(job.status) ? (
         <span class={styles["group"]}>
-          {me !== undefined && me.scope !== "read" && job.run_id == null && <AgainButton job={job} />}
+          {me?.scope !== "read" && job.run_id == null && <AgainButton job={job} />}
           {hasWeights(job) && (
             <a
               class={styles["action"]}

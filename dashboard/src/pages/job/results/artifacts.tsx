@@ -25,7 +25,7 @@ export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => vo
   const isRemovable = job.ended_at !== null && job.artifacts_removed_at === null && mayChange(me, job);
   const tools = (
     <span class={styles["command"]}>
-      {isRemovable && (hasFiles || !!job.checkpoint_bytes) && (
+      {isRemovable && !!(job.artifact_bytes || job.checkpoint_bytes) && (
         <AskedButton
           text="Remove files"
           question={`Remove the files of ${job.name}?`}
