@@ -8,6 +8,7 @@ import { pathWith } from "../../query.ts";
 import { useWholeAddress } from "../../whole_address.ts";
 import { Cost, Speedup, TimeToTarget } from "./answers.tsx";
 import { CellTable } from "./cell_table.tsx";
+import { Configuration } from "./configuration.tsx";
 import { Curves } from "./curves.tsx";
 import { Findings } from "./findings.tsx";
 import { Grid } from "./grid.tsx";
@@ -80,6 +81,7 @@ function Report({ study, report, every_s, onChange }: Props) {
         <Notes study={study} onChange={onChange} />
       </div>
       {report.trials ? <Search report={report} /> : <Cells study={study} report={report} every_s={every_s} />}
+      <Configuration study={study} />
     </>
   );
 }

@@ -1,6 +1,6 @@
 // The state of a study, from the counts of its jobs. Pure; used by the list and by the page of a study.
 
-import type { Status, StudyLine } from "../../api/types.ts";
+import type { Status, Study, StudyLine } from "../../api/types.ts";
 import { countText } from "../../format.ts";
 import { fieldLabel } from "./figures.ts";
 
@@ -48,6 +48,20 @@ export function gridLine(study: StudyLine): string {
   const fields = study.varied.map(fieldLabel).join(" × ");
   if (study.search) return `${fields}, ${countText(study.jobs, "trial")} by ${study.search.method}`;
   return [fields || "nothing varies", `${countText(cells, "cell")} × ${countText(study.repeats, "repeat")}`].join(", ");
+}
+
+const MOST_JOBS = 100; // of a study that does not set `max_jobs`
+
+/** What to submit for the same study once more. */
+export function configurationOf({ name, base, grid, search, repeats, target, jobs }: Study): object {
+  return {
+    name,
+    base,
+    ...(search ? { search } : { grid }),
+    repeats,
+    ...(target === null ? {} : { target }),
+    ...(jobs > MOST_JOBS ? { max_jobs: jobs } : {}),
+  };
 }
 
 export interface Part {
