@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 
 interface Props {
   /** Makes the text to copy. */
-  text: () => string;
+  text: () => string | Promise<string>;
   label: string;
   children: string;
   class?: string | undefined;
@@ -24,7 +24,10 @@ export function CopyButton({ text, label, children, class: name }: Props) {
       type="button"
       class={name}
       title={label}
-      onClick={() => void copied(text()).then((isCopied) => setMessage(isCopied ? "Copied" : "Could not copy"))}
+      onClick={async () => {
+        const isCopied = await Promise.resolve(text()).then(copied, () => false);
+        setMessage(isCopied ? "Copied" : "Could not copy");
+      }}
     >
       {message ?? children}
     </button>

@@ -1,13 +1,15 @@
 // The log of a job: by rank, searched, followed, and as a download. Its settings are in the address.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Job } from "../../../api/types.ts";
+import { get } from "../../../api/client.ts";
+import type { Job, LogView } from "../../../api/types.ts";
 import { moment } from "../../../format.ts";
 import { ranksOf } from "../../../metrics.ts";
 import { useKeyHelp } from "../../../parts/key_help.ts";
 import { ProblemNotice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { param } from "../../../url.ts";
+import { CopyButton } from "../copy_button.tsx";
 import { DownloadLog } from "./download_log.tsx";
 import type { LogFeed, Source } from "./feed.ts";
 import { LEVELS } from "./lines.ts";
@@ -16,6 +18,7 @@ import { LogSearch } from "./log_search.tsx";
 import styles from "./logs.module.css";
 import { useLog } from "./use_log.ts";
 import { useMatches } from "./use_matches.ts";
+import { MOST_COPIED, shownLog } from "./whole.ts";
 
 const rankParam = param("log_rank");
 const attemptParam = param("log_attempt");
@@ -140,6 +143,12 @@ function Tools({ job, source }: { job: Job; source: Source }) {
       </label>
       <Switch text="Times" isOn={timesParam.value !== ""} onChange={(isOn) => timesParam.set(isOn ? "on" : "")} />
       <Switch text="Wrap" isOn={wrapParam.value === "on"} onChange={(isOn) => wrapParam.set(isOn ? "on" : "off")} />
+      <CopyButton
+        text={() => shownLog(source, get<LogView>, timesParam.value !== "")}
+        label={`Copy the lines that are shown here, at most the newest ${MOST_COPIED.toLocaleString("en")}`}
+      >
+        Copy
+      </CopyButton>
       <DownloadLog job={job} source={source} />
     </>
   );

@@ -1,7 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LogView } from "../../../api/types.ts";
-import { wholeLog } from "./whole.ts";
+import { shownLog, wholeLog } from "./whole.ts";
+
+test("a copy has the lines as they are shown, and says if older ones are left out", async () => {
+  const items: LogView["items"] = [
+    { id: 1, at: "2030-01-01T12:00:00", attempt: 1, level: "info", rank: 0, text: "\u001b[1mone\u001b[0m" },
+  ];
+  const copy = (rank: number | null, previous_before: number | null, hasTimes: boolean): Promise<string> =>
+    shownLog(
+      { job: "j", rank, attempt: null, level: "info", search: "o" },
+      async (path) => {
+        assert.equal(path.includes("tail=10000") && path.includes("level=info") && path.includes("search=o"), true);
+        return { items, next_after: 1, previous_before };
+      },
+      hasTimes,
+    );
+  assert.equal(await copy(0, null, false), "one\n");
+  assert.equal(await copy(null, 1, true), "(only the newest 10,000 lines)\n12:00:00 rank 0: one\n");
+});
 
 test("a download has every line of every page, with its time, attempt and rank", async () => {
   const line = (id: number): LogView["items"][number] => ({

@@ -1,11 +1,13 @@
-// A whole log as text, read page by page: for the download.
+// A log as text: the whole of it, read page by page, for the download; and its newest lines as they are shown, to copy.
 
 import type { LogLine } from "../../../api/types.ts";
 import { pathWith } from "../../../query.ts";
 import type { FetchPage, Source } from "./feed.ts";
-import { rankName } from "./lines.ts";
+import { plain, rankName, timeLengthOf, timeOf } from "./lines.ts";
 
 const PAGE = 10_000;
+/** Lines that are copied: as many as the api sends in one answer. */
+export const MOST_COPIED = PAGE;
 
 /** All lines of a source, each with its time, attempt and rank. Calls `onCount` with the lines read so far. */
 export async function wholeLog(
@@ -27,6 +29,20 @@ export async function wholeLog(
     count += page.items.length;
     onCount(count);
   }
+}
+
+/** The newest lines of a source as the page shows them. The first line says if older ones are left out. */
+export async function shownLog(source: Source, fetchPage: FetchPage, hasTimes: boolean): Promise<string> {
+  const { job, ...filter } = source;
+  const page = await fetchPage(pathWith(`/v1/jobs/${job}/logs`, { tail: MOST_COPIED, ...filter }));
+  const lines = page?.items ?? [];
+  const timeLength = timeLengthOf(lines);
+  const texts = lines.map(({ at, rank, text }) => {
+    const from = filter.rank === null ? `${rankName(rank)}: ` : "";
+    return `${hasTimes ? timeOf(at, timeLength) : ""}${from}${plain(text)}\n`;
+  });
+  const cut = page?.previous_before == null ? "" : `(only the newest ${MOST_COPIED.toLocaleString("en")} lines)\n`;
+  return cut + texts.join("");
 }
 
 function asText({ at, attempt, rank, text }: LogLine): string {
