@@ -7,6 +7,23 @@ export function csvLine(values: readonly Cell[]): string {
   return `${values.map(cellText).join(",")}\r\n`;
 }
 
+// A cell in quotes, or a bare one, and what ends it.
+const CELL = /(?:"([^"]*(?:""[^"]*)*)"|([^,\r\n]*))(,|\r\n?|\n|$)/g;
+
+/** The cells of each line of a file. */
+export function csvRows(text: string): string[][] {
+  let row: string[] = [];
+  const rows = [row];
+  for (const [, quoted, bare = "", end] of text.replace(/\r?\n$/, "").matchAll(CELL)) {
+    row.push(quoted?.replaceAll('""', '"') ?? bare);
+    if (end === "") break; // the end of the text would match once more
+    if (end === ",") continue;
+    row = [];
+    rows.push(row);
+  }
+  return rows;
+}
+
 function cellText(value: Cell): string {
   if (value === null || (typeof value === "number" && !Number.isFinite(value))) return "";
   const text = typeof value === "string" ? harmless(value) : String(value);

@@ -1,11 +1,13 @@
 """The pages over scripts: one of two ranks is watched, looked into and cloned; a study varies a parameter."""
 
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from playwright.sync_api import Page, expect
 
 from hora.service import Service
@@ -14,6 +16,7 @@ from jobs.db.engine import engine_for, sessions_for
 from tests.browser.conftest import STARTED_MS
 from tests.browser.test_training import grows
 from tests.code import store_code
+from tests.pictures import encoded, photo
 
 STEPS = 10  # of an epoch
 SCRIPT = f"""
@@ -31,6 +34,24 @@ for epoch in range(1, epochs + 1):
     run.progress(epoch * 12, epochs * 12)
 """
 ENDLESS, SHORT = {"lr": 0.5, "epochs": 100_000, "pace_s": 0.02}, {"lr": 0.5, "epochs": 2, "pace_s": 0.0}
+LEAVES = f"""
+from base64 import b64decode
+from hora import run
+
+FILES = {{
+    "plots/loss.png": b64decode("{b64encode(encoded(photo(30, 40), "PNG")).decode()}"),
+    "table.csv": b'epoch,note\\r\\n1,"low, then high"\\r\\n',
+    "notes.md": b"# Seen\\n\\nIt **works**.\\n",
+    "page.html": b"<script>window.isTaken = 1</script><b>bold</b>",
+    "weights.bin": bytes(64),
+    "large.log": 300_000 * b"x",
+}}
+for name, content in FILES.items():
+    (run.artifacts / name).parent.mkdir(exist_ok=True)
+    (run.artifacts / name).write_bytes(content)
+print("first words")
+print("last words")
+"""
 
 LONGEST = "val_" + 60 * "x"  # no name of a metric is longer
 NARROW_PX = 390
@@ -113,6 +134,43 @@ def test_code_is_read_and_compared(page: Page, site: Stack, service: Service, sp
     expect(code).to_contain_text("Both ran the same code.")
 
 
+def test_files_are_shown_and_the_log_is_copied(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
+    engine = engine_for(site.database_url)
+    code = store_code(sessions_for(engine), {"train.py": LEAVES}, owner=service.me()["user"])
+    engine.dispose()
+    job_id = service.submit({"name": "leaves files", "code": code, "command": spec["command"], "gpus": 1})["id"]
+    service.wait(job_id, timeout_s=STARTED_MS / 1000)
+    page.goto(f"/jobs/{job_id}?tab=artifacts")
+    page.get_by_role("link", name="plots/loss.png").click()
+    expect(page).to_have_url(re.compile("file=plots%2Floss.png"))
+    picture = page.get_by_role("dialog").get_by_role("img", name="plots/loss.png")
+    expect(picture).to_have_js_property("naturalWidth", 40)
+    page.go_back()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    for name, shown in (
+        ("table.csv", page.get_by_role("cell", name="low, then high", exact=True)),
+        ("notes.md", page.get_by_role("heading", name="Seen")),
+        ("page.html", page.get_by_text("<b>bold</b>")),
+    ):
+        page.get_by_role("link", name=name).click()
+        expect(page.get_by_role("dialog", name=name).and_(page.locator(":has(:focus)"))).to_be_visible()
+        expect(shown).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page).to_have_url(re.compile("tab=artifacts$"))
+    assert page.evaluate("window.isTaken") is None
+    for name in ("weights.bin", "large.log"):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name).click()
+        assert download.value.suggested_filename == name
+
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"/jobs/{job_id}?tab=logs&log_rank=0&log_find=words&log_only=1")
+    expect(page.get_by_text("last words")).to_be_visible()
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == "first words\nlast words\n"
+
+
 def test_a_study_of_a_parameter_is_compared_by_its_goal(page: Page, service: Service, spec: dict[str, Any]) -> None:
     base = spec | {"params": SHORT, "gpus": 1}
     study = service.submit_study({"name": "rates", "base": base, "grid": {"params.lr": [0.5, 0.25]}})["id"]
@@ -124,6 +182,8 @@ def test_a_study_of_a_parameter_is_compared_by_its_goal(page: Page, service: Ser
     expect(cells.nth(2)).to_contain_text("best val_mae")
     page.get_by_role("combobox", name="Figure").select_option("val_iou")
     expect(page.get_by_role("figure", name="val_iou by params.lr")).to_be_visible()
+    written = page.get_by_role("region", name="Configuration as YAML").inner_text()
+    assert yaml.safe_load(written) == {"name": "rates", "base": base, "grid": {"params.lr": [0.5, 0.25]}, "repeats": 1}
 
     page.goto(f"/compare?study={study}")
     expect(page.get_by_role("figure", name="val_mae")).to_be_visible()

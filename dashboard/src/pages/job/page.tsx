@@ -80,7 +80,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
         {TABS.filter(([value]) => value !== "code" || job.code !== null).map(([value, text]) => (
           <a
             key={value}
-            href={`?${withParams(query.value, { tab: value === "overview" ? null : value })}`}
+            href={`?${withParams(query.value, { tab: value === "overview" ? null : value, file: null })}`}
             aria-current={(value === "overview" ? isOverview : tab.value === value) ? "page" : undefined}
           >
             {text}

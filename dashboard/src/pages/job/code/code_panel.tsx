@@ -8,8 +8,7 @@ import { Panel } from "../../../parts/panel.tsx";
 import { withParams } from "../../../query.ts";
 import { param, query } from "../../../url.ts";
 import styles from "./code.module.css";
-import { tokensOf } from "./tokens.ts";
-import { useText } from "./use_text.ts";
+import { FileText } from "./file_text.tsx";
 
 const fileParam = param("file");
 
@@ -36,7 +35,7 @@ export function CodePanel({ job }: { job: Job }) {
         <nav class={styles["tree"]} aria-label="Files of the code">
           <Folder above="" paths={paths} shown={path} />
         </nav>
-        <FileText key={path} digest={digest} path={path} />
+        <FileText key={path} above={`/v1/code/${digest}/files`} path={path} />
       </div>
     </Panel>
   );
@@ -71,37 +70,5 @@ function Folder({ above, paths, shown }: { above: string; paths: readonly string
         </li>
       ))}
     </ul>
-  );
-}
-
-function FileText({ digest, path }: { digest: string; path: string }) {
-  const address = path.split("/").map(encodeURIComponent).join("/");
-  const { text, problem } = useText(`/v1/code/${digest}/files/${address}`);
-  return (
-    <div class={styles["file"]} tabIndex={0} role="region" aria-label={`Text of ${path}`}>
-      {text === undefined ? <Waiting problem={problem} subject={path} /> : <Lines path={path} text={text} />}
-    </div>
-  );
-}
-
-function Lines({ path, text }: { path: string; text: string }) {
-  const count = text.replace(/\n$/, "").split("\n").length;
-  return (
-    <>
-      <pre class={styles["numbers"]} aria-hidden="true">
-        {Array.from({ length: count }, (_, index) => index + 1).join("\n")}
-      </pre>
-      <pre>
-        {tokensOf(path, text).map(([piece, kind], index) =>
-          kind === null || piece === "" ? (
-            piece
-          ) : (
-            <span key={index} class={styles[kind]}>
-              {piece}
-            </span>
-          ),
-        )}
-      </pre>
-    </>
   );
 }

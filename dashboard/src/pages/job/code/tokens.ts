@@ -1,4 +1,4 @@
-// Colours for the text of a program: comments, words and names in quotes, keywords. Pure; used by `code_panel.tsx`.
+// Colours for the text of a program: comments, words and names in quotes, keywords. Pure; used by `file_text.tsx`.
 
 const LIGHTED = /\.(pyi?|ipynb|json|toml|ya?ml|sh|cfg|ini)$/;
 const LONGEST = 100_000; // characters; a longer text stays plain

@@ -1,4 +1,4 @@
-// The text of a file of an archive of code. It never changes.
+// The text of a file of code or of an artifact. It is read once.
 
 import { useEffect, useState } from "preact/hooks";
 import { Problem, send } from "../../../api/client.ts";

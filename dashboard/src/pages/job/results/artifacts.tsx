@@ -6,15 +6,19 @@ import type { Artifact, Job, Listed, Me } from "../../../api/types.ts";
 import { bytes, moment, number } from "../../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
+import { withParams } from "../../../query.ts";
 import { mayChange } from "../../../rights.ts";
+import { param, query } from "../../../url.ts";
 import { AskedButton } from "../asked_button.tsx";
 import { CopyButton } from "../copy_button.tsx";
 import { RowsTable } from "../rows_table.tsx";
 import { useOfJob } from "../use_job.ts";
 import { FileLink } from "./file_link.tsx";
+import { isShown, Preview } from "./preview.tsx";
 import styles from "./results.module.css";
 
 const MOST = 500; // the api's limit for one answer
+const fileParam = param("file");
 
 export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => void }) {
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;
@@ -59,6 +63,8 @@ function sizesOf({ artifact_bytes: ofArtifacts, checkpoint_bytes: ofCheckpoints 
 
 function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
   if (list.items.length === 0) return <p class={styles["empty"]}>{reasonForNone(job)}</p>;
+  const above = `/v1/jobs/${job.id}/artifacts`;
+  const shown = list.items.find((file) => file.path === fileParam.value && isShown(file));
   return (
     <>
       <RowsTable
@@ -66,7 +72,7 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
         rows={list.items}
         keyOf={({ path }) => path}
         columns={[
-          { name: "File", cell: ({ path }) => <FileLink above={`/v1/jobs/${job.id}/artifacts`} path={path} /> },
+          { name: "File", cell: (file) => <FileName above={above} file={file} /> },
           {
             name: "Size",
             isFigure: true,
@@ -80,7 +86,18 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
       {list.next_cursor !== null && (
         <Notice>Only the first {number(MOST)} files are listed; the command fetches all.</Notice>
       )}
+      {shown !== undefined && <Preview key={shown.path} above={above} file={shown} onClose={() => fileParam.set("")} />}
     </>
+  );
+}
+
+/** Opens a file that the page can show, and downloads any other. */
+function FileName({ above, file }: { above: string; file: Artifact }) {
+  if (!isShown(file)) return <FileLink above={above} path={file.path} title="Download" />;
+  return (
+    <a class={styles["file"]} href={`?${withParams(query.value, { file: file.path })}`}>
+      {file.path}
+    </a>
   );
 }
 

@@ -1,5 +1,6 @@
 // A link that downloads a file of a job. Used by its artifacts and its checkpoints.
 
+import type { ComponentChildren } from "preact";
 import styles from "./results.module.css";
 
 interface Props {
@@ -9,13 +10,19 @@ interface Props {
   /** Begins the name of what is saved. */
   prefix?: string;
   title?: string;
+  /** What the link says, if not the path. */
+  children?: ComponentChildren;
 }
 
-export function FileLink({ above, path, prefix = "", title }: Props) {
-  const address = path.split("/").map(encodeURIComponent).join("/");
+/** The address of a file; each part of its path is escaped. */
+export function addressOf(above: string, path: string): string {
+  return `${above}/${path.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+export function FileLink({ above, path, prefix = "", title, children = path }: Props) {
   return (
-    <a class={styles["file"]} href={`${above}/${address}`} download={prefix + path.split("/").at(-1)} title={title}>
-      {path}
+    <a class={styles["file"]} href={addressOf(above, path)} download={prefix + path.split("/").at(-1)} title={title}>
+      {children}
     </a>
   );
 }
