@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
-from tests.browser.conftest import STARTED_MS
+from tests.browser.conftest import STARTED_MS, Troubles
 from tests.browser.test_training import grows
 from tests.code import store_code
 from tests.pictures import encoded, photo
@@ -134,7 +134,10 @@ def test_code_is_read_and_compared(page: Page, site: Stack, service: Service, sp
     expect(code).to_contain_text("Both ran the same code.")
 
 
-def test_files_are_shown_and_the_log_is_copied(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
+def test_files_are_shown_and_the_log_is_copied(
+    page: Page, site: Stack, service: Service, spec: dict[str, Any], troubles: Troubles
+) -> None:
+    troubles.allowed.append("409")  # the checkpoints: there is no store
     engine = engine_for(site.database_url)
     code = store_code(sessions_for(engine), {"train.py": LEAVES}, owner=service.me()["user"])
     engine.dispose()
