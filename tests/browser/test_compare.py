@@ -20,6 +20,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.telemetry.ingest import MetricRow, store_metrics
 from tests.browser.conftest import PATIENCE_MS
+from tests.code import store_code
 from tests.waiting import until
 
 RUNS, STEPS, TOKENS = 4, (10, 20, 30), 1000  # tokens of a step
@@ -150,6 +151,23 @@ def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Pa
     expect(cursor).to_be_visible()
     cursor.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Stack) -> None:
+    engine = engine_for(site.database_url)
+    for number, text in ((1, "rate = 1\n"), (2, "rate = 2\n")):
+        digest = store_code(sessions_for(engine), {"train.py": text, "same.py": "x\n"})
+        with sessions_for(engine).begin() as session:
+            job = session.get_one(Job, f"run{number}00000000")
+            job.spec = job.spec | {"code": digest}
+            job.code = digest
+    engine.dispose()
+    page.goto(f"/compare?jobs={_ids()}")
+    code = page.get_by_role("region", name="Difference of code")
+    changes = code.get_by_role("region", name="Changes of train.py")
+    expect(changes.get_by_text("-rate = 1", exact=True)).to_be_visible()
+    expect(changes.get_by_text("+rate = 2", exact=True)).to_be_visible()
+    expect(code.get_by_text("same.py")).to_have_count(0)
 
 
 def _saved(page: Page, title: str, kind: str) -> bytes:
