@@ -153,6 +153,22 @@ def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Pa
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+def test_results_are_read_against_a_baseline_and_saved_as_a_file(page: Page) -> None:
+    page.goto(f"/compare?jobs={_ids()}")
+    table = page.get_by_role("region", name="Runs side by side")
+    rows = table.get_by_role("row")
+    table.get_by_label("Baseline").select_option("2 run 1")
+    expect(page).to_have_url(re.compile("baseline=run100000000"))
+    expect(rows.filter(has_text="run 1")).to_contain_text("baseline")
+    expect(rows.filter(has_text="run 0")).to_contain_text("-0.1 worse")
+    expect(rows.filter(has_text="run 3")).to_contain_text("+0.2 better")
+    with page.expect_download(timeout=PATIENCE_MS) as saved:
+        table.get_by_role("button", name="CSV").click()
+    lines = list(csv.DictReader(io.StringIO(saved.value.path().read_text("utf-8-sig"))))
+    assert [line["id"] for line in lines] == _ids().split(",")
+    assert (lines[3]["name"], lines[3]["learning rate"], lines[3]["val accuracy"]) == ("run 3", "0.008", "0.8")
+
+
 def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Stack) -> None:
     engine = engine_for(site.database_url)
     for number, text in ((1, "rate = 1\n"), (2, "rate = 2\n")):

@@ -21,6 +21,8 @@ export interface Line {
   readonly isDetail?: boolean;
   /** Drawn thin and pale, without its points. */
   readonly isPale?: boolean;
+  /** Drawn thicker than others. */
+  readonly isThick?: boolean;
   /** A colour of tokens.css, by its name. */
   readonly colour: string;
   readonly dash?: readonly number[];

@@ -53,7 +53,8 @@ export function drawLines(field: Field, lines: readonly Line[]): void {
       drawLine(field, line, 1, FAINT, line.dash);
       continue;
     }
-    drawLine(field, line.smooth === undefined ? line : { ...line, ys: line.smooth }, 1.5, 1, line.dash);
+    const width = line.isThick ? 2.5 : 1.5;
+    drawLine(field, line.smooth === undefined ? line : { ...line, ys: line.smooth }, width, 1, line.dash);
     drawPoints(field, line);
   }
   ctx.restore();

@@ -20,7 +20,7 @@ import { nearestLine, type Place } from "./nearest.ts";
 import styles from "./overlay.module.css";
 import type { Run } from "./runs.ts";
 import type { Curves } from "./use_curves.ts";
-import { openParam } from "./view.ts";
+import { baselineParam, openParam } from "./view.ts";
 
 interface Props {
   title?: string;
@@ -144,14 +144,15 @@ function useRunLines({ runs, groups, faded, smooth, curves: loaded }: LinesOf, c
       }),
     [ungrouped, curveOf, smooth, isLoading],
   );
-  const focus = settledFocus.value;
+  const [focus, baseline] = [settledFocus.value, baselineParam.value];
   const focusedId = runs.some(({ id }) => id === focus) ? focus : null; // a hidden run is on no chart
   return useMemo(() => {
     const isBack = (run: Run): boolean => (focusedId === null ? faded.has(run.id) : focusedId !== run.id);
-    return ordered(curves, isBack).map(({ run, curve, smooth }) =>
-      lineOf(run, curve, smooth, runs.length, isBack(run)),
-    );
-  }, [curves, runs, faded, focusedId]);
+    return ordered(curves, isBack).map(({ run, curve, smooth }) => ({
+      ...lineOf(run, curve, smooth, runs.length, isBack(run)),
+      isThick: run.id === baseline,
+    }));
+  }, [curves, runs, faded, focusedId, baseline]);
 }
 
 const NO_RUNS: readonly Run[] = [];

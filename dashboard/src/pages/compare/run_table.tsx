@@ -8,12 +8,14 @@ import { Figure } from "../../parts/figure.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { SortHead } from "../../parts/sort_head.tsx";
 import { StatusBadge } from "../../parts/status.tsx";
+import { saveAs } from "../../save.ts";
 import { bestOf, type Field, type Settings, type Value } from "./fields.ts";
 import { focused, focusing } from "./focus.ts";
 import styles from "./run_table.module.css";
 import type { Run } from "./runs.ts";
-import { bestValues, nextSort, parseSort, sortedRuns } from "./table.ts";
-import { orderParam } from "./view.ts";
+import { bestValues, csvOfRuns, differenceFrom, nextSort, parseSort, sortedRuns } from "./table.ts";
+import tools from "./tools.module.css";
+import { baselineParam, orderParam } from "./view.ts";
 
 const FEW = 3;
 
@@ -29,18 +31,51 @@ export function RunTable({ runs, faded, settings, results }: Props) {
   const fields = useMemo(() => inOrder(settings.differing, results), [results, settings]);
   const isFew = runs.length > 1 && runs.length <= FEW;
   const Shape = isFew ? AsColumns : AsRows;
+  const baseline = runs.find(({ id }) => id === baselineParam.value);
+  const save = (): void => {
+    const sorted = isFew ? runs : sortedRuns(runs, fields, parseSort(orderParam.value));
+    saveAs("compare.csv", new Blob([csvOfRuns(sorted, fields)], { type: "text/csv" }));
+  };
   return (
-    <Panel title="Runs side by side" flush>
+    <Panel
+      title="Runs side by side"
+      flush
+      tools={
+        <>
+          {runs.length > 1 && <Baseline runs={runs} baseline={baseline} />}
+          <button type="button" title="This table with exact values, as a CSV file" onClick={save}>
+            CSV
+          </button>
+        </>
+      }
+    >
       <div
         class={`${styles["scroll"]} ${isFew ? "" : styles["long"]}`}
         tabIndex={0}
         role="region"
         aria-label="Table of runs"
       >
-        <Shape runs={runs} faded={faded} fields={fields} />
+        <Shape runs={runs} faded={faded} fields={fields} baseline={baseline} />
       </div>
       {settings.shared.length > 0 && runs.length > 1 && <SharedSettings settings={settings.shared} />}
     </Panel>
+  );
+}
+
+/** The choice of the run that the others are compared with. */
+function Baseline({ runs, baseline }: Pick<ShapeProps, "runs" | "baseline">) {
+  return (
+    <label class={`${tools["check"]} ${styles["baseline"]}`}>
+      Baseline
+      <select value={baseline?.id ?? ""} onChange={(event) => baselineParam.set(event.currentTarget.value)}>
+        <option value="">none</option>
+        {runs.map(({ id, number, label }) => (
+          <option key={id} value={id}>
+            {number} {label}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -54,9 +89,10 @@ interface ShapeProps {
   runs: readonly Run[];
   faded: ReadonlySet<string>;
   fields: readonly Field[];
+  baseline: Run | undefined;
 }
 
-function AsRows({ runs, faded, fields }: ShapeProps) {
+function AsRows({ runs, faded, fields, baseline }: ShapeProps) {
   const sort = parseSort(orderParam.value);
   const bestByKey = useMemo(
     () =>
@@ -91,6 +127,7 @@ function AsRows({ runs, faded, fields }: ShapeProps) {
             run={run}
             isBack={run.isHidden || faded.has(run.id)}
             fields={fields}
+            baseline={baseline}
             bestByKey={bestByKey}
           />
         ))}
@@ -103,18 +140,25 @@ interface RowProps {
   run: Run;
   isBack: boolean;
   fields: readonly Field[];
+  baseline: Run | undefined;
   bestByKey: ReadonlyMap<string, Value>;
 }
 
-function Row({ run, isBack, fields, bestByKey }: RowProps) {
+function Row({ run, isBack, fields, baseline, bestByKey }: RowProps) {
   const isFocused = useComputed(() => ([run.id, run.group].includes(focused.value ?? "") ? "true" : undefined));
   // Made once for each state of a run: while a range is drawn, hundreds of rows change only their colour.
   const cells = useMemo(
     () =>
       fields.map((field) => (
-        <Cell key={field.key} field={field} run={run} isBest={isBest(field, run, bestByKey.get(field.key) ?? null)} />
+        <Cell
+          key={field.key}
+          field={field}
+          run={run}
+          baseline={baseline}
+          isBest={isBest(field, run, bestByKey.get(field.key) ?? null)}
+        />
       )),
-    [run, fields, bestByKey],
+    [run, fields, baseline, bestByKey],
   );
   return (
     <tr data-focused={isFocused} data-back={isBack || undefined} {...focusing(run.id)}>
@@ -136,6 +180,7 @@ function Name({ run }: { run: Run }) {
       <a href={`/jobs/${run.id}`} title={`${run.job.name} · ${run.id}`}>
         {run.label}
       </a>
+      {run.id === baselineParam.value && <span class="muted">baseline</span>}
     </span>
   );
 }
@@ -144,15 +189,29 @@ function isBest(field: Field, run: Run, best: Value): boolean {
   return best !== null && field.valueIn(run.job) === best;
 }
 
-function Cell({ field, run, isBest }: { field: Field; run: Run; isBest: boolean }) {
+interface CellProps {
+  field: Field;
+  run: Run;
+  baseline: Run | undefined;
+  isBest: boolean;
+}
+
+function Cell({ field, run, baseline, isBest }: CellProps) {
+  const difference = baseline && baseline.id !== run.id ? differenceFrom(baseline.job, run.job, field) : null;
+  const verdict = difference === null || difference.isBetter === null ? "" : difference.isBetter ? "better" : "worse";
   return (
     <td class={`figure ${styles["cell"]}`}>
       <Figure text={field.format(field.valueIn(run.job))} best={isBest ? `best ${field.label}` : null} />
+      {difference !== null && (
+        <small class={styles[verdict || "even"]}>
+          {difference.text} {verdict}
+        </small>
+      )}
     </td>
   );
 }
 
-function AsColumns({ runs, fields }: ShapeProps) {
+function AsColumns({ runs, fields, baseline }: ShapeProps) {
   const jobs = runs.map(({ job }) => job);
   return (
     <table class={styles["table"]}>
@@ -174,7 +233,7 @@ function AsColumns({ runs, fields }: ShapeProps) {
             <tr key={field.key}>
               <th scope="row">{field.label}</th>
               {runs.map((run) => (
-                <Cell key={run.id} field={field} run={run} isBest={isBest(field, run, best)} />
+                <Cell key={run.id} field={field} run={run} baseline={baseline} isBest={isBest(field, run, best)} />
               ))}
             </tr>
           );

@@ -1,6 +1,7 @@
 // The table of runs as rows and columns, before anything is drawn. Pure.
 
 import type { Job } from "../../api/types.ts";
+import { csvLine } from "../../csv.ts";
 import { bestOf, compared, type Field, type Value } from "./fields.ts";
 import type { Run } from "./runs.ts";
 
@@ -33,4 +34,33 @@ export function sortedRuns(runs: readonly Run[], fields: readonly Field[], sort:
 /** The best value of each column, by its key. */
 export function bestValues(fields: readonly Field[], jobs: readonly Job[]): ReadonlyMap<string, Value> {
   return new Map(fields.map((field) => [field.key, bestOf(field, jobs)]));
+}
+
+export interface Difference {
+  readonly text: string;
+  /** Null if neither is better. */
+  readonly isBetter: boolean | null;
+}
+
+/** How far a result is from that of the baseline; null where one of them has none. */
+export function differenceFrom(
+  baseline: Job,
+  job: Job,
+  { isResult, better, valueIn, format }: Field,
+): Difference | null {
+  const [from, to] = [valueIn(baseline), valueIn(job)];
+  if (!isResult || typeof from !== "number" || typeof to !== "number") return null;
+  const difference = to - from;
+  const isBetter = better === undefined || difference === 0 ? null : difference > 0 === (better === "more");
+  return { text: `${difference < 0 ? "" : difference > 0 ? "+" : "±"}${format(difference)}`, isBetter };
+}
+
+/** The table as a CSV file, with exact values. */
+export function csvOfRuns(runs: readonly Run[], fields: readonly Field[]): string {
+  const head = ["run", "id", "name", "status", ...fields.map(({ label }) => label)];
+  const rows = runs.map(({ number, id, job }) => [
+    ...[number, id, job.name, job.status],
+    ...fields.map(({ valueIn }) => valueIn(job)),
+  ]);
+  return `\ufeff${[head, ...rows].map(csvLine).join("")}`; // with the mark by which Excel knows UTF-8
 }

@@ -10,6 +10,8 @@ export const jobsParam = param("jobs");
 export const studyParam = param("study");
 /** Ids of runs that are not shown. */
 export const hideParam = param("hide");
+/** The id of the run that the others are compared with. */
+export const baselineParam = param("baseline");
 /** "5:val_accuracy": only the best so many. */
 export const bestParam = param("best");
 /** What runs are grouped by: a field, or the cell of a study. */
