@@ -169,6 +169,14 @@ def test_results_are_read_against_a_baseline_and_saved_as_a_file(page: Page) -> 
     assert (lines[3]["name"], lines[3]["learning rate"], lines[3]["val accuracy"]) == ("run 3", "0.008", "0.8")
 
 
+def test_an_article_begins_with_the_curves_of_the_comparison(page: Page) -> None:
+    page.goto(f"/compare?jobs={_ids()}&m=loss&group=learning_rate&x=step")
+    page.get_by_role("link", name="New article").click()
+    expect(page.get_by_role("heading", name="New article")).to_be_visible()
+    expect(page.get_by_role("figure", name="loss")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("textbox", name="Text")).to_have_value(re.compile("group: spec.learning_rate"))
+
+
 def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Stack) -> None:
     engine = engine_for(site.database_url)
     for number, text in ((1, "rate = 1\n"), (2, "rate = 2\n")):

@@ -6,13 +6,24 @@ import { NO_ZOOM } from "../../charts/use_scope.ts";
 import { metricText } from "../../metrics.ts";
 import { pathWith } from "../../query.ts";
 import { setParams } from "../../url.ts";
+import { articlePath } from "./article.ts";
 import { AXES, type Axis, axisAtFirst, metricOfAxis, metricsAmong, ordered, shownAtFirst } from "./curves.ts";
 import type { Field } from "./fields.ts";
 import { GroupTools } from "./group_tools.tsx";
 import { type Best, parseBest, type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
 import styles from "./tools.module.css";
-import { axisParam, bestParam, chosenOf, chosenText, logParam, logXParam, metricsParam, smoothParam } from "./view.ts";
+import {
+  axisParam,
+  bestParam,
+  chosenOf,
+  chosenText,
+  groupParam,
+  logParam,
+  logXParam,
+  metricsParam,
+  smoothParam,
+} from "./view.ts";
 
 /** The axis in the address, or the default. */
 export function axisNow(jobs: readonly Job[]): Axis {
@@ -97,6 +108,11 @@ export function Tools({ runs, results, settings }: Props) {
       </label>
       <BestOf results={results} />
       <GroupTools runs={runs} settings={settings} />
+      {chosenNames.length > 0 && runs.some(({ isHidden }) => !isHidden) && (
+        <a href={articlePath(runs, chosenNames, axis, groupParam.value)} title="An article with these curves">
+          New article
+        </a>
+      )}
       <Toggles
         label="Metrics"
         options={shownNames.map((name) => [name, metricText(name)])}
