@@ -137,7 +137,9 @@ def list_jobs(
         str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
     ] = None,
     starred: Annotated[bool, typer.Option("--starred", help="Only jobs with a star.")] = False,
-    archived: Annotated[bool, typer.Option("--archived", help="Only archived jobs, which are left out else.")] = False,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Only archived jobs. The list leaves them out otherwise.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Archived jobs too.")] = False,
     search: Annotated[
         str | None,
