@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```\n?", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:(?<=\n\n)|\A)((?:    (?! ).*\n(?:     +.*\n)*)+)")
 _FIRST_WORD = re.compile(r"(\.venv/bin/|sudo )?(hora|make|curl|docker|export|cd|apt-get|chown|chmod|HORA_\w+=\S+)\b")
-# An id; one in fifty has no digit and looks like a word, but such a word is alone on its line, or is the first one.
-ID = re.compile(r"\b(?=[0-9a-z]*[0-9])(?=[0-9a-z]*[a-z])[0-9a-z]{12}\b|^[0-9a-z]{12}(?=\s|$)", re.MULTILINE)
+# An id. One in fifty has no digit and looks like a word. But no word of a page has just the letters of ids, or it is
+# alone on its line, or the first one.
+ID = re.compile(
+    r"\b(?=[0-9a-z]*[0-9])(?=[0-9a-z]*[a-z])[0-9a-z]{12}\b|\b[a-hjkmnp-tv-z]{12}\b|^[0-9a-z]{12}(?=\s|$)", re.MULTILINE
+)
 _MASKS = (  # in this order
     (ID, "ID"),
     (re.compile(r"https?://[^\s/]+(/\S*)?"), "URL"),

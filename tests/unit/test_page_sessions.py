@@ -81,3 +81,7 @@ def test_outputs_of_another_shape_differ(shown: str, printed: str) -> None:
 
 def test_times_and_figures_have_one_shape() -> None:
     assert {shape(text) for text in ("took 3.1 s", "took 1 min 02 s", "took 2 h 05 min", "took 12 ms")} == {"took #T"}
+
+
+def test_an_id_without_a_digit_is_an_id_too() -> None:
+    assert differences("Job 1aagd4bvydha (digits)", "Job vjyezspasxme (digits)") == []
