@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
-import { relative } from "node:path";
-import { defineConfig } from "vite";
+import { dirname, relative, resolve } from "node:path";
+import { defineConfig, type Plugin } from "vite";
 
 /** Where `npm run dev` finds the api; the page itself comes from Vite then, and is loaded anew with every edit. */
 const api = process.env["HORA_URL"] ?? "http://127.0.0.1:8400";
@@ -56,7 +56,34 @@ function shortName(name: string, file: string): string {
   return `${(styles.indexOf(relative("src", file)) + 360).toString(36)}${known.indexOf(name).toString(36)}`; // 360: a0
 }
 
+/** Writes the short names of classes where they are used; a table of all names would be a fiftieth of the page. */
+const WRITES_CLASSES: Plugin = {
+  name: "writes-classes",
+  apply: "build",
+  enforce: "pre",
+  transform(code, id) {
+    if (!id.endsWith(".tsx")) return null;
+    let written = code;
+    for (const [, styles, path] of code.matchAll(/import (\w+) from "([^"]+\.module\.css)";/g)) {
+      const file = resolve(dirname(id), path as string);
+      const uses = new RegExp(`\\b${styles}\\["([\\w-]+)"\\]`, "g");
+      written = written.replaceAll(uses, (_, name: string) => JSON.stringify(shortName(name, file)));
+    }
+    return written;
+  },
+};
+
+/** Keeps the styles of a file whose table of classes nobody needs any more. */
+const KEEPS_STYLES: Plugin = {
+  name: "keeps-styles",
+  apply: "build",
+  enforce: "post",
+  transform: (code, id) =>
+    id.endsWith(".module.css") ? { code, map: null, moduleSideEffects: "no-treeshake" as const } : null,
+};
+
 export default defineConfig(({ command }) => ({
+  plugins: [WRITES_CLASSES, KEEPS_STYLES],
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   css: command === "build" ? { modules: { generateScopedName: shortName } } : {},
   build: {
