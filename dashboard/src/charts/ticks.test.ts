@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axisUnit, distances, figureAt, logText, powerPlaces } from "./ticks.ts";
+import { axisUnit, distances, figureAt, logPlaces, logText, powerPlaces } from "./ticks.ts";
 
 test("the distances between ticks rise without repeats", () => {
   for (const unit of ["tens", "bytes", "seconds"] as const) {
@@ -73,4 +73,9 @@ test("a logarithmic axis of x has its ticks at round values, written in their un
   assert.deepEqual(texts(0, 3), ["1.0", "10", "100", "1,000"]);
   assert.equal(logText(Math.log10(7200), 1, "seconds"), "2 h");
   assert.notEqual(logText(2, 0.001, "tens"), logText(2.001, 0.001, "tens"));
+});
+
+test("ticks of a logarithmic axis have room for their texts", () => {
+  assert.deepEqual(logPlaces(0.77, 3.34), [1, 1.5, 2, 2.5, 3]);
+  assert.deepEqual(logPlaces(0.7, 3), [1, 1.5, 2, 2.5, 3]);
 });

@@ -32,6 +32,7 @@ export function axisUnit(least: number, greatest: number): number {
 }
 
 const MOST = 8; // ticks of a logarithmic axis
+const NEAREST = 1 / 12; // of the axis, between two ticks: a line of text
 
 /** The ticks of a logarithmic axis: powers of ten, with 2 and 5 or all digits if there is room. */
 export function logPlaces(from: number, to: number): number[] {
@@ -39,8 +40,12 @@ export function logPlaces(from: number, to: number): number[] {
   const choices = [[1, 2, 3, 4, 5, 6, 7, 8, 9], [1, 2, 5], [1]].map((digits) => decadeFigures(first, last, 1, digits));
   const sparse = Array.from({ length: last - first + 1 }, (_, i) => decadeFigures(first, last, i + 1, [1]));
   const inside = [...choices, ...sparse].map((all) => all.filter((place) => place >= from && place <= to));
-  const found = inside.find((all) => all.length <= MOST) ?? [];
+  const found = inside.find((all) => all.length <= MOST && areApart(all, Math.log(to / from) * NEAREST)) ?? [];
   return found.length > 2 ? found : linearPlaces(from, to);
+}
+
+function areApart(ascending: readonly number[], distance: number): boolean {
+  return ascending.every((place, i) => i === 0 || Math.log(place / (ascending[i - 1] ?? 0)) >= distance);
 }
 
 /** The same of an axis of powers of ten. */
