@@ -24,6 +24,11 @@ const PAGES: readonly Page[] = [
     load: async () => (await import("./pages/studies/list.tsx")).StudiesPage,
   },
   {
+    title: "New study",
+    pattern: /^\/studies\/new$/,
+    load: async () => (await import("./pages/studies/new/page.tsx")).NewStudyPage,
+  },
+  {
     title: "Study",
     pattern: /^\/studies\/([0-9a-z]+)$/,
     load: async () => (await import("./pages/studies/page.tsx")).StudyPage,

@@ -379,3 +379,29 @@ def test_what_one_browser_does_to_a_job_another_one_shows_without_asking_again(
     expect(of_job.get_by_text("cancelled").first).to_be_visible()
     expect(row).to_have_count(0)
     context.close()
+
+
+def test_a_study_is_written_in_the_form_and_submitted(page: Page, service: Service, troubles: Troubles) -> None:
+    troubles.allowed.append("422")
+    page.goto("/studies")
+    page.get_by_role("link", name="New study").click()
+    page.get_by_label("Name").fill("which batch")
+    page.get_by_label("Field 1", exact=True).fill("batch_size")
+    page.get_by_label("Values of field 1").fill("32, 64")
+    page.get_by_role("button", name="Add a field").click()
+    page.get_by_label("Field 2", exact=True).fill("learning_rat")
+    page.get_by_label("Values of field 2").fill("0.001, 0.01, 0.1")
+    expect(page.get_by_text("learning_rate")).to_contain_text("learning_rat")  # the api proposes the field
+    page.get_by_label("Field 2", exact=True).fill("learning_rate")
+    page.get_by_label("Repeats of each").fill("2")
+    expect(page.get_by_text(re.compile("12 jobs: 6 cells . 2 repeats"))).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("Values of field 2")).to_have_value("0.001, 0.01, 0.1")
+    page.get_by_role("button", name="Search: by what").click()
+    page.get_by_label("Values of field 2").fill("0.001 to 0.1 log")
+    page.get_by_role("textbox", name="Trials").fill("7")
+    expect(page.get_by_text("7 jobs, chosen while they run")).to_be_visible()
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("heading", name="which batch")).to_be_visible()
+    study = service.study(page.url.rsplit("/", 1)[-1])
+    assert study["search"]["space"] == {"batch_size": [32, 64], "learning_rate": {"log": [0.001, 0.1]}}

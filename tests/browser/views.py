@@ -49,6 +49,7 @@ VIEWS: Mapping[str, View] = {
     "compare-list": View("/compare?q=mlp", "Runs side by side"),
     "studies": View("/studies", "digits scaling"),
     "study": View("/studies/{digits scaling}", "digits scaling", "light-wide"),
+    "study-new": View("/studies/new?study={digits scaling}", " cells"),
     "articles": View("/articles", "Which batch size?"),
     "article": View("/articles/{Which batch size?}", "mlp b128"),
     "article-edit": View("/articles/{Which batch size?}?edit=1", "mlp b128"),

@@ -71,6 +71,7 @@ export type ArticlePreview = Schemas["ArticlePreview"];
 export type ArticleRuns = Schemas["Runs"];
 export type ArticleChart = Schemas["ChartBlock"];
 export type ArticleTable = Schemas["TableBlock"];
+export type StudyPreview = Schemas["StudyPreview"];
 export type StudyLine = Omit<Schemas["ListedStudy"], "best">;
 export type ListedStudy = Schemas["ListedStudy"];
 export type Study = Schemas["StudyView"];

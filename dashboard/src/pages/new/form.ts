@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FieldError } from "../../api/problem.ts";
+import type { Preview } from "../../api/types.ts";
 import { param } from "../../url.ts";
 import { type Draft, edited, isObject, isSame, parsed, tidied, valueAt } from "./draft.ts";
 import { type Previewed, usePreview } from "./preview.ts";
@@ -14,7 +15,7 @@ const WRITTEN_AFTER_MS = 250; // browsers refuse an address that changes with ev
 export interface Content {
   readonly fields: readonly Field[];
   readonly draft: Draft;
-  readonly previewed: Previewed;
+  readonly previewed: Previewed<Preview>;
   readonly wrong: PlacedErrors;
   /** The fields that were set by an advice. */
   readonly advised: readonly string[];
@@ -50,8 +51,11 @@ export function useDraft(start: Draft, isAlwaysWritten: boolean): readonly [Draf
 }
 
 /** The preview of a draft. Nothing is requested while it says neither what to train on nor what to run. */
-export function useOutlook(draft: Draft, isAllowed: boolean): Previewed {
-  return usePreview(isAllowed && (valueAt(draft, "dataset.source") !== undefined || isScript(draft)) ? draft : null);
+export function useOutlook(draft: Draft, isAllowed: boolean): Previewed<Preview> {
+  return usePreview(
+    "/v1/jobs",
+    isAllowed && (valueAt(draft, "dataset.source") !== undefined || isScript(draft)) ? draft : null,
+  );
 }
 
 /** Whether a draft runs a person's own code. */

@@ -37,7 +37,7 @@ export function JobForm({ fields: allFields, start, advice, me }: Props) {
   const view = param("view", "form");
   const suggestions = useSuggestions(me);
   const previewed = useOutlook(draft, maySubmit);
-  const submission = useSubmission(draft, ({ id }) => {
+  const submission = useSubmission("/v1/jobs", draft, ({ id }) => {
     writeDraft(); // so that "back" returns to the submitted form
     go(`/jobs/${id}`);
   });
@@ -150,7 +150,7 @@ function Actions({ isSending, isOff, verdict }: { isSending: boolean; isOff: boo
 }
 
 /** Enter alone does not submit; Ctrl or Cmd and Enter does, from every field. */
-function submitByKeys(event: TargetedKeyboardEvent<HTMLFormElement>): void {
+export function submitByKeys(event: TargetedKeyboardEvent<HTMLFormElement>): void {
   if (event.key !== "Enter") return;
   if (event.ctrlKey || event.metaKey) event.currentTarget.requestSubmit();
   else if (event.target instanceof HTMLInputElement) event.preventDefault();

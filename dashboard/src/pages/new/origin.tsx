@@ -23,7 +23,8 @@ export function Origin({ start: { job, advice, advised }, number }: Props) {
     return (
       <Notice>
         <p>
-          Cloned from {link}. Fields that differ from the defaults are marked as changed.
+          Cloned from {link}. Fields that differ from the defaults are marked as changed.{" "}
+          <a href={`/studies/new?clone=${job.id}`}>Vary them in a study</a>
           {number !== "" && ` Advice ${number} is no longer given, so nothing was changed.`}
         </p>
       </Notice>

@@ -8,7 +8,7 @@ import styles from "./outlook.module.css";
 import type { Previewed } from "./preview.ts";
 import { Expected } from "./quote.tsx";
 
-export function Outlook({ previewed, mayAsk }: { previewed: Previewed; mayAsk: boolean }) {
+export function Outlook({ previewed, mayAsk }: { previewed: Previewed<Preview>; mayAsk: boolean }) {
   const { preview, problem, isPending } = previewed;
   return (
     <div class={styles["outlook"]} data-old={isPending || problem !== undefined} aria-busy={isPending}>
@@ -25,13 +25,13 @@ export function Outlook({ previewed, mayAsk }: { previewed: Previewed; mayAsk: b
   );
 }
 
-function instead(mayAsk: boolean, { problem, isPending }: Previewed): string {
+function instead(mayAsk: boolean, { problem, isPending }: Previewed<Preview>): string {
   if (!mayAsk) return "To see a plan, you need a token with the scope submit.";
   if (problem !== undefined) return "Correct the fields to see a plan.";
   return isPending ? "Calculating…" : "Choose a dataset to see what would run. A script needs its code.";
 }
 
-function State({ previewed: { preview, problem, isPending } }: { previewed: Previewed }) {
+function State({ previewed: { preview, problem, isPending } }: { previewed: Previewed<Preview> }) {
   if (preview === undefined || (problem === undefined && !isPending)) return null;
   return <span class={styles["state"]}>{isPending ? "calculating…" : "from the last valid fields"}</span>;
 }

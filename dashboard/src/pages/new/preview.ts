@@ -1,16 +1,15 @@
-// The preview of a draft, requested while a person types: the plan, the quote, or the errors.
+// The preview of a draft, requested while a person types: what would be submitted, or the errors.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
 import { pollDelayMs } from "../../api/poll_delay.ts";
-import type { Preview } from "../../api/types.ts";
 import type { Draft } from "./draft.ts";
 
 const PAUSE_MS = 300; // without typing, before the request
 
-export interface Previewed {
+export interface Previewed<T> {
   /** The newest answer without a problem, and its draft. */
-  readonly preview: Preview | undefined;
+  readonly preview: T | undefined;
   readonly previewedDraft: Draft | undefined;
   /** The problem of the newest answered draft. */
   readonly problem: Problem | undefined;
@@ -18,9 +17,9 @@ export interface Previewed {
   readonly isPending: boolean;
 }
 
-/** Preview a draft; null requests nothing. Late answers are dropped. */
-export function usePreview(draft: Draft | null): Previewed {
-  const [answer, setAnswer] = useState<Omit<Previewed, "isPending">>(NONE);
+/** Preview what would be submitted to `path`; null requests nothing. Late answers are dropped. */
+export function usePreview<T>(path: string, draft: Draft | null): Previewed<T> {
+  const [answer, setAnswer] = useState<Omit<Previewed<T>, "isPending">>(NONE);
   const [answeredBody, setAnsweredBody] = useState<string | null>(null);
   const body = draft === null ? null : JSON.stringify(draft);
   const isFirst = useRef(true);
@@ -35,7 +34,7 @@ export function usePreview(draft: Draft | null): Previewed {
     let failures = 0;
     const fetchPreview = async (): Promise<void> => {
       const sentDraft = JSON.parse(body) as Draft;
-      const result = await answerTo(sentDraft, abort.signal);
+      const result = await answerTo<T>(path, sentDraft, abort.signal);
       if (abort.signal.aborted) return;
       setAnswer((before) => (result instanceof Problem ? { ...before, problem: result } : result));
       setAnsweredBody(body);
@@ -56,9 +55,13 @@ export function usePreview(draft: Draft | null): Previewed {
 
 const NONE = { preview: undefined, previewedDraft: undefined, problem: undefined } as const;
 
-async function answerTo(draft: Draft, signal: AbortSignal): Promise<Omit<Previewed, "isPending"> | Problem> {
+async function answerTo<T>(
+  path: string,
+  draft: Draft,
+  signal: AbortSignal,
+): Promise<Omit<Previewed<T>, "isPending"> | Problem> {
   try {
-    const { data } = await call<Preview>("POST", "/v1/jobs?dry_run=true", { body: draft, signal });
+    const { data } = await call<T>("POST", `${path}?dry_run=true`, { body: draft, signal });
     return { preview: data, previewedDraft: draft, problem: undefined };
   } catch (error) {
     return error instanceof Problem ? error : new Problem(-1, "unreadable", "Unreadable answer", String(error));

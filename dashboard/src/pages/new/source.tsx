@@ -5,13 +5,20 @@ import styles from "./source.module.css";
 import { useText } from "./use_text.ts";
 
 interface Props {
+  /** What the text is, and what may be left out. */
+  about?: string;
   draft: Draft;
   onDraft: (draft: Draft) => void;
   /** Called with every text: whether it can be read. */
   onReadable: (isReadable: boolean) => void;
 }
 
-export function Source({ draft, onDraft, onReadable }: Props) {
+export function Source({
+  about = "Spec as JSON; fields that you leave out have their defaults",
+  draft,
+  onDraft,
+  onReadable,
+}: Props) {
   // A text that is not a valid draft changes nothing, and stays as it is.
   const isCurrent = (text: string): boolean => isSame(parsed(text) ?? draft, draft);
   const { text, type } = useText(JSON.stringify(draft, null, 2), isCurrent, (next) => {
@@ -22,9 +29,7 @@ export function Source({ draft, onDraft, onReadable }: Props) {
   const trouble = parsed(text) === undefined ? troubleIn(text) : "";
   return (
     <div class={styles["source"]}>
-      <label for="spec-source">
-        Spec <span class="muted">as JSON; fields that you leave out have their defaults</span>
-      </label>
+      <label for="spec-source">{about}</label>
       <textarea
         id="spec-source"
         spellcheck={false}
@@ -44,7 +49,7 @@ export function Source({ draft, onDraft, onReadable }: Props) {
 function troubleIn(text: string): string {
   try {
     JSON.parse(text);
-    return "A spec is an object: { … }";
+    return "This must be an object: { … }";
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }

@@ -1,9 +1,7 @@
-// Submits a draft so that it becomes one job: a second click, or a retry after a lost answer, gets the
-// same job.
+// Submits a draft so that it becomes one job or study: a second click, or a retry after a lost answer, gets the same one.
 
 import { useRef, useState } from "preact/hooks";
 import { call, Problem } from "../../api/client.ts";
-import type { Job } from "../../api/types.ts";
 import type { Draft } from "./draft.ts";
 
 interface Submission {
@@ -13,7 +11,7 @@ interface Submission {
   readonly submit: () => void;
 }
 
-export function useSubmission(draft: Draft, onAccepted: (job: Job) => void): Submission {
+export function useSubmission(path: string, draft: Draft, onAccepted: (accepted: { id: string }) => void): Submission {
   const [isSending, setSending] = useState(false);
   const [refusal, setRefusal] = useState<{ draft: Draft; problem: Problem }>();
   const keys = useRef(new Map<string, string>());
@@ -26,7 +24,7 @@ export function useSubmission(draft: Draft, onAccepted: (job: Job) => void): Sub
     setRefusal(undefined);
     try {
       const headers = { "Idempotency-Key": keyOf(draft, keys.current) };
-      const { data } = await call<Job>("POST", "/v1/jobs", { body: draft, headers });
+      const { data } = await call<{ id: string }>("POST", path, { body: draft, headers });
       onAccepted(data);
     } catch (error) {
       const problem =

@@ -13,6 +13,7 @@ export function Configuration({ study }: { study: Study }) {
   const text = yamlOf(configuration);
   const tools = (
     <>
+      <a href={`/studies/new?study=${study.id}`}>Clone</a>
       <CopyButton text={() => text} label="Copy the study as YAML, for hora study">
         Copy YAML
       </CopyButton>

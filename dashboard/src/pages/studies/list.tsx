@@ -29,9 +29,12 @@ export function StudiesPage() {
   }, [cursor]);
   return (
     <div class={styles["page"]}>
-      <h1 ref={head} tabIndex={-1}>
-        Studies
-      </h1>
+      <header class={styles["header"]}>
+        <h1 ref={head} tabIndex={-1}>
+          Studies
+        </h1>
+        <a href="/studies/new">New study</a>
+      </header>
       {data !== undefined && <ProblemNotice problem={problem} />}
       {data === undefined ? (
         <Waiting problem={problem} subject="studies" />
@@ -106,8 +109,9 @@ function Row({ study }: { study: StudyLine }) {
 function Empty() {
   return (
     <Notice title="No studies yet">
-      A study is a grid of jobs and a report of how they compare, for example over GPUs and batch sizes. Write a study
-      to a file and submit it: <code>hora study FILE</code>. Its jobs run like any others.
+      A study is a grid of jobs and a report of how they compare, for example over GPUs and batch sizes.{" "}
+      <a href="/studies/new">Write one here</a>, or submit a file: <code>hora study FILE</code>. Its jobs run like any
+      others.
     </Notice>
   );
 }
