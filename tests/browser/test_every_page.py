@@ -48,7 +48,7 @@ def test_all_can_use_a_page_that_fits_and_stands_still(
     expect(page.get_by_text(view.ready).filter(visible=True).first).to_be_visible()
     expect(page.get_by_text("Loading").filter(visible=True)).to_have_count(0)
     assert issues(page) == []
-    assert_still(page, view.path, most=view.most_shift)
+    assert_still(page, view.path)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()
     assert troubles.unexpected() == []

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 from sqlalchemy import func, update
 
 from bench import chromium
@@ -20,6 +20,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import DatasetVersion, Job
 from tests.browser.axe import issues
 from tests.browser.conftest import WIDE, Troubles
+from tests.browser.layout import assert_still, watch_shifts
 from tests.waiting import until
 
 API_ALONE = ("database", "broker", "migrations", "api")
@@ -230,6 +231,26 @@ def test_a_view_is_saved_opened_by_a_link_changed_and_deleted(page: Page, browse
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("button", name="Delete the view").click()
     expect(page.get_by_role("button", name="Views")).to_be_visible()
+
+
+def test_a_link_to_a_view_asks_for_no_job_and_shows_none_before_the_view_is_known(page: Page, service: Service) -> None:
+    page.set_viewport_size(NARROW)
+    watch_shifts(page)
+    content = {"filter": {"owner": "user-7", "status": ["succeeded"]}}
+    link = f"/?view={service.create_view('A name that needs some room', content)['id']}"
+    held: list[Route] = []
+    asked: list[str] = []
+    page.route("**/v1/views?*", lambda route: held.append(route))  # noqa: PLW0108  # it cannot wrap a built-in
+    page.on("request", lambda request: asked.append(request.url) if "/v1/jobs?" in request.url else None)
+    page.goto(link)
+    expect(page.get_by_text("Loading jobs")).to_be_visible()
+    expect(page.get_by_role("search")).to_have_count(0)
+    assert asked == []
+    held[0].continue_()
+    expect(page.get_by_role("button", name="View: A name")).to_be_visible()
+    expect(page.get_by_text("Loading jobs")).to_have_count(0)
+    assert_still(page, link)
+    assert all("owner=user-7" in url for url in asked)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hora.service import Service
-from tests.browser.layout import MOST_SHIFT
 
 SIZES = {"wide": (1440, 900), "narrow": (390, 844)}
 _SPEC = '{"dataset":"digits","batch_size":64,"learning_rate":0.002,"gpus":2,"lr_scaling":"sqrt"}'
@@ -23,7 +22,6 @@ class View:
     document_px: int | None = None  # the height of these pictures, if not that of the window
     cursor_on: str = ""  # the chart that the mouse points at
     is_signed_in: bool = True
-    most_shift: float = MOST_SHIFT
     refusal: str = ""  # the status of an answer that the browser logs
 
 
@@ -32,7 +30,7 @@ VIEWS: Mapping[str, View] = {
     "jobs-by-study": View("/?group=study", "digits scaling"),
     "jobs-by-field": View("/?group=model&metric=val_accuracy", "model mlp"),
     "jobs-filter": View("/?where=spec.batch_size>=64 or starred&where=status=succeeded", "spec.batch_size"),
-    "jobs-saved-view": View("/?view={Baselines}", "View: Baselines", most_shift=0.1),  # its filters come late
+    "jobs-saved-view": View("/?view={Baselines}", "View: Baselines"),
     "job": View("/jobs/{lenet5 on two}", "Advice"),
     "job-charts": View("/jobs/{lenet5 on two}?charts=learning,slots", "Advice", "dark-wide", 1060, "Loss"),
     "job-live": View("/jobs/{long run}", "running"),

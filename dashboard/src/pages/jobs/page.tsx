@@ -1,8 +1,8 @@
 // The list of all jobs, with their progress and curves. Filter, sort, select, compare and cancel them here.
 
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
-import { query, stepParams } from "../../url.ts";
+import { stepParams } from "../../url.ts";
 import type { Work } from "./acting.ts";
 import { GroupedPage } from "./groups/grouped_page.tsx";
 import { isGrouped } from "./groups/groups.ts";
@@ -13,10 +13,12 @@ import { Outcomes } from "./selected.tsx";
 import { Toolbar } from "./toolbar.tsx";
 import { useCurves, useListing } from "./use_listing.ts";
 import { useMarks } from "./use_marks.ts";
-import { isFiltered, paramsOf, type View, viewOf } from "./view.ts";
+import { useOpenedView } from "./use_saved_view.ts";
+import { isFiltered, paramsOf, type View } from "./view.ts";
 
 export function JobsPage() {
-  const view = useMemo(() => viewOf(query.value), [query.value]);
+  const { view, problem } = useOpenedView();
+  if (view === undefined) return <Waiting problem={problem} subject="jobs" />;
   return isGrouped(view) ? <GroupedPage view={view} onChange={change} /> : <FlatPage view={view} />;
 }
 
