@@ -13,6 +13,7 @@ from api.openapi import NO_SUCH_JOB
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
 from api.problems import invalid
+from api.routes.lookups import Moment
 from jobs.db.tables import Job
 from jobs.lifecycle import history
 from jobs.lifecycle.attempt_devices import devices_of
@@ -204,11 +205,14 @@ def get_logs(
     request: Request,
     services: ServicesHere,
     rank: Annotated[
-        int | None, Query(ge=-1, le=MAX_GPUS, description="Only lines of this rank; -1 is the launcher")
-    ] = None,
+        list[Rank],
+        Query(description="Only lines of this rank; repeat it for several. -1 is the launcher", max_length=100),
+    ] = [],  # noqa: B006
     attempt: Annotated[int | None, Query(ge=1, le=_INT, description="Only lines of this attempt")] = None,
     level: Annotated[LogLevel | None, Query(description="Only lines of this level, and of more serious ones")] = None,
     search: Search = None,
+    since: Annotated[Moment | None, Query(description="Only lines from this time on, in RFC 3339")] = None,
+    until: Annotated[Moment | None, Query(description="Only lines before this time, in RFC 3339")] = None,
     after: Annotated[
         int, Query(ge=0, le=_BIGINT, description="Lines after this one. Send `next_after` of the previous page")
     ] = 0,
@@ -231,8 +235,9 @@ def get_logs(
         if is_known(tag, if_none_match):
             return unchanged(tag)
         log_filter = history.LogFilter(
-            rank=rank, attempt=attempt, level=level, search=search, after=after, before=before
-        )
+            ranks=rank, attempt=attempt, level=level, search=search, after=after, before=before,
+            since=since, until=until,
+        )  # fmt: skip
         newest = tail is not None or before is not None
         page = history.log_lines(session, job_id, log_filter, limit=tail or limit, newest=newest)
     return answer_with(LogView.model_validate(page), tag)

@@ -8,6 +8,7 @@ import typer
 from hora.cli.exit_codes import NOT_FINISHED, NOT_FOUND
 from hora.cli.options import AsJson, JobId
 from hora.cli.output import console_of, print_json, say, tell
+from hora.cli.times import WHEN, moment
 from hora.errors import Json, ProblemError
 from jobs.model.log_levels import LogLevel
 
@@ -25,20 +26,30 @@ _STYLES = {"debug": "dim", "warning": "yellow", "error": "red"}  # of lines of a
 def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow the log until the job ends.")] = False,
-    rank: Annotated[int | None, typer.Option(min=-1, help="Only this rank. -1 is the launcher.")] = None,
+    rank: Annotated[
+        list[int],
+        typer.Option(metavar="N", min=-1, help="Only this rank. -1 is the launcher. Repeat it for several."),
+    ] = [],  # noqa: B006 - typer copies it
     attempt: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only this attempt.")] = None,
     level: Annotated[LogLevel | None, typer.Option(help="Only lines of this level, and of more serious ones.")] = None,
     search: Annotated[str | None, typer.Option(metavar="TEXT", help="Only lines with this text.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only lines from then on: {WHEN}.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only lines before then, written like --since.")
+    ] = None,
     tail: Annotated[int | None, typer.Option(metavar="N", min=1, max=10_000, help="Only the last N lines.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the log of a job. With `--json`: one object a line."""
     from hora.connection import connect
 
+    if follow and until is not None:
+        raise typer.BadParameter("--follow and --until exclude each other: new lines are printed after that time")
+    span = {"since": moment(since), "until": moment(until)}
     try:
         with connect() as client:
             lines = client.log_lines(
-                job_id, rank=rank, attempt=attempt, level=level, search=search, tail=tail, follow=follow
+                job_id, rank=rank, attempt=attempt, level=level, search=search, **span, tail=tail, follow=follow
             )
             for line in lines:
                 who = "launcher" if line["rank"] < 0 else line["rank"]

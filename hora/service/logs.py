@@ -1,7 +1,9 @@
 """The lines that the ranks of a job printed: in pages, and as they are printed."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from hora.errors import Json, ProblemError
 from hora.service.live import LiveCalls, LiveEvent
@@ -13,19 +15,30 @@ from jobs.model.log_levels import LogLevel
 class LineFilter:
     """Which lines to read. A line must match every part that is set."""
 
-    rank: int | None  # -1: the launcher
-    level: str | None  # this one, or a more serious one
-    search: str | None  # a text that they contain, in any case
+    ranks: Sequence[int] = ()  # -1: the launcher
+    level: str | None = None  # this one, or a more serious one
+    search: str | None = None  # a text that they contain, in any case
     attempt: int | None = None
+    since: str | None = None  # in RFC 3339; printed then or later
+    until: str | None = None  # printed before
+
+    def query(self) -> dict[str, Any]:
+        """The filter as parameters of a request."""
+        return {
+            "rank": list(self.ranks), "attempt": self.attempt, "level": self.level, "search": self.search,
+            "since": self.since, "until": self.until,
+        }  # fmt: skip
 
     def takes(self, line: Json) -> bool:
         """Whether a line of a stream matches, as the service would decide."""
         level = LogLevel(line.get("level", LogLevel.INFO))  # an older service knows none
         return (
-            (self.rank is None or line["rank"] == self.rank)
+            (not self.ranks or line["rank"] in self.ranks)
             and (self.attempt is None or line["attempt"] == self.attempt)
             and (self.level is None or level.number >= LogLevel(self.level).number)
             and (self.search is None or self.search.casefold() in line["text"].casefold())
+            and (self.since is None or _moment(line["at"]) >= _moment(self.since))
+            and (self.until is None or _moment(line["at"]) < _moment(self.until))
         )
 
 
@@ -36,10 +49,12 @@ class LogCalls(LiveCalls):
         self,
         job_id: str,
         *,
-        rank: int | None = None,
+        rank: int | Sequence[int] | None = None,
         attempt: int | None = None,
         level: str | None = None,
         search: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         tail: int | None = None,
         after: int | None = None,
         before: int | None = None,
@@ -47,33 +62,34 @@ class LogCalls(LiveCalls):
     ) -> Json:
         """Log lines `{items: [{id, at, attempt, rank, level, text}], next_after, previous_before}`.
 
-        `after` gives the lines after that id, `before` the last lines before it, `tail` the last lines of all. Rank -1
-        is the launcher. `level` is `debug`, `info`, `warning` or `error`: more serious lines come too. `search` gives
-        the lines that contain a text, in any case.
+        `after` gives the lines after that id, `before` the last lines before it, `tail` the last lines of all. `rank`
+        is one or several; -1 is the launcher. `level` is `debug`, `info`, `warning` or `error`: more serious lines come
+        too. `search` gives the lines that contain a text, in any case. `since` and `until` are times in RFC 3339.
         """
-        query = {
-            "rank": rank, "attempt": attempt, "level": level, "search": search, "tail": tail, "after": after,
-            "before": before, "limit": limit,
-        }  # fmt: skip
+        line_filter = LineFilter(_ranks(rank), level, search, attempt, since, until)
+        query = {**line_filter.query(), "tail": tail, "after": after, "before": before, "limit": limit}
         return self._wire.document("GET", api_path("jobs", job_id, "logs"), params=query)
 
     def log_lines(
         self,
         job_id: str,
         *,
-        rank: int | None = None,
+        rank: int | Sequence[int] | None = None,
         attempt: int | None = None,
         level: str | None = None,
         search: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         tail: int | None = None,
         follow: bool = False,
     ) -> Iterator[Json]:
-        """The log lines one by one, oldest first. Rank -1 is the launcher. With `follow` until the job has ended.
+        """The log lines one by one, oldest first. With `follow` until the job has ended.
 
-        `level`, such as `warning`, gives the lines of that level and more serious ones. `search` gives the lines that
-        contain a text, in any case. `tail` begins with the last so many of them.
+        `rank` is one or several; -1 is the launcher. `level`, such as `warning`, gives the lines of that level and more
+        serious ones. `search` gives the lines that contain a text, in any case. `since` and `until` are times in RFC
+        3339. `tail` begins with the last so many of the lines.
         """
-        line_filter = LineFilter(rank, level, search, attempt)
+        line_filter = LineFilter(_ranks(rank), level, search, attempt, since, until)
         if not follow:
             yield from self._stored_lines(job_id, line_filter, tail)
             return
@@ -94,9 +110,19 @@ class LogCalls(LiveCalls):
 
     def _stored_lines(self, job_id: str, line_filter: LineFilter, tail: int | None) -> Iterator[Json]:
         if tail:
-            yield from self.logs(job_id, **asdict(line_filter), tail=tail)["items"]
+            yield from self.logs(job_id, **line_filter.query(), tail=tail)["items"]
             return
-        page = self.logs(job_id, **asdict(line_filter), limit=1000)
+        page = self.logs(job_id, **line_filter.query(), limit=1000)
         while page["items"]:
             yield from page["items"]
-            page = self.logs(job_id, **asdict(line_filter), after=page["next_after"], limit=1000)
+            page = self.logs(job_id, **line_filter.query(), after=page["next_after"], limit=1000)
+
+
+def _ranks(rank: int | Sequence[int] | None) -> Sequence[int]:
+    if rank is None:
+        return ()
+    return [rank] if isinstance(rank, int) else rank
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -5,6 +5,7 @@ Called by the api and by retention.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import ColumnElement, ScalarSelect, select
 from sqlalchemy.orm import Session
@@ -20,26 +21,32 @@ from jobs.model.log_levels import LogLevel
 class LogFilter:
     """Which lines of a job to read. A line must match every part that is set."""
 
-    rank: int | None = None  # -1: the launcher
+    ranks: Sequence[int] = ()  # -1: the launcher
     attempt: int | None = None
     level: LogLevel | None = None  # this one, or a more serious one
     search: str | None = None  # a text that they contain, in upper or lower case
     after: int = 0  # only lines with a greater id
     before: int | None = None  # only lines with a smaller id
+    since: datetime | None = None  # printed then or later
+    until: datetime | None = None  # printed before
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The filter as SQL."""
         conditions = [LogLine.id > self.after]
         if self.before is not None:
             conditions.append(LogLine.id < self.before)
-        if self.rank is not None:
-            conditions.append(LogLine.rank == self.rank)
+        if self.ranks:
+            conditions.append(LogLine.rank.in_(self.ranks))
         if self.attempt is not None:
             conditions.append(LogLine.attempt == self.attempt)
         if self.level is not None:
             conditions.append(LogLine.level >= self.level.number)
         if self.search is not None:
             conditions.append(contains(LogLine.text, self.search, lowered=False))
+        if self.since is not None:
+            conditions.append(LogLine.at >= self.since)
+        if self.until is not None:
+            conditions.append(LogLine.at < self.until)
         return conditions
 
 

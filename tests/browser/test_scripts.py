@@ -172,6 +172,12 @@ def test_files_are_shown_and_the_log_is_copied(
     page.get_by_role("button", name="Copy", exact=True).click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == "first words\nlast words\n"
+    page.get_by_role("button", name="Between").click()
+    page.get_by_label("Until").fill("2020-01-01T00:00:00")
+    expect(page.get_by_text("No line matches.")).to_be_visible()
+    expect(page).to_have_url(re.compile("log_until=20(19|20)-"))  # of UTC
+    page.get_by_label("Until").fill("2099-01-01T00:00:00")
+    expect(page.get_by_text("last words")).to_be_visible()
 
 
 def test_a_study_of_a_parameter_is_compared_by_its_goal(page: Page, service: Service, spec: dict[str, Any]) -> None:

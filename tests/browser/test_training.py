@@ -111,7 +111,9 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, t
     assert_still(page, "a live job")
     in_step(page.get_by_role("slider", name=re.compile("^Cursor of ")))
     page.get_by_role("link", name="Logs").click()
-    page.get_by_label("From").select_option("rank 0")  # the launcher prints a lot when it is stopped
+    page.get_by_role("button", name="From").click()
+    page.get_by_role("checkbox", name="rank 0").check()  # the launcher prints a lot when it is stopped
+    page.keyboard.press("Escape")
     lines = page.get_by_role("region", name="Log lines")
     expect(lines).to_contain_text(re.compile(r"epoch \d+ of "))
     page.get_by_role("link", name="Overview").click()

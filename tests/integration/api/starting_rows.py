@@ -67,9 +67,10 @@ def log_lines(
     *,
     level: LogLevel = LogLevel.INFO,
     attempt: int = 1,
+    at_s: float = 0,
 ) -> None:
     """Store (rank, text) lines."""
-    rows = [LogRow(job_id, attempt, rank, seconds(0), text, level.number) for rank, text in lines]
+    rows = [LogRow(job_id, attempt, rank, seconds(at_s), text, level.number) for rank, text in lines]
     with sessions.begin() as session:
         ingest.store_logs(session, rows)
 

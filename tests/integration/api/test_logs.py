@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from jobs.db import text_search
 from jobs.db.engine import Sessions
 from jobs.model.log_levels import LogLevel
-from tests.integration.api.starting_rows import log_lines
+from tests.integration.api.starting_rows import log_lines, seconds
 
 Submit = Callable[..., str]
 
@@ -48,6 +48,33 @@ def test_lines_of_one_attempt_are_read(api: TestClient, submit_job: Submit, sess
     assert read(attempt=2) == ["2: a", "2: b"]
     assert read(attempt=1, rank=1, tail=5) == ["1: b"]
     assert read(attempt=4) == []
+
+
+def test_lines_of_several_ranks_and_of_a_range_of_times_are_read(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job()
+    for minute in range(4):
+        log_lines(sessions, job_id, [(rank, f"{minute} of {rank}") for rank in (-1, 0, 1, 2)], at_s=60 * minute)
+
+    def read(**parameters: object) -> list[str]:
+        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
+        return [line["text"] for line in answer["items"]]
+
+    def at(minute: int) -> str:
+        return seconds(60 * minute).isoformat()
+
+    middle = ["1 of -1", "1 of 1", "2 of -1", "2 of 1"]  # a range begins at its first moment and ends before its last
+    assert read(rank=[-1, 1], since=at(1), until=at(3)) == middle
+    assert read(rank=2, since=at(2)) == ["2 of 2", "3 of 2"]
+    newest = api.get(f"/v1/jobs/{job_id}/logs", params={"rank": [-1, 1], "until": at(3), "tail": 2}).json()
+    assert [line["text"] for line in newest["items"]] == middle[2:]
+    assert read(rank=[-1, 1], since=at(1), until=at(3), before=newest["previous_before"]) == middle[:2]
+    assert read(rank=[-1, 1], since=at(1), after=newest["next_after"]) == ["3 of -1", "3 of 1"]
+    for wrong in ({"since": "10m"}, {"rank": [0, -2]}, {"rank": "all"}):
+        refused = api.get(f"/v1/jobs/{job_id}/logs", params=wrong)
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["field"].startswith(next(iter(wrong)))
 
 
 def test_logs_of_a_level_have_the_more_serious_lines_too(

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,28 @@ def test_logs_are_printed_for_all_ranks_or_one(stack: Stack, job: Mapping[str, A
     ]
     assert lines_of_rank
     assert {line["rank"] for line in lines_of_rank} == {1}
+
+
+def test_logs_are_printed_for_several_ranks_and_a_range_of_times(stack: Stack, job: Mapping[str, Any]) -> None:
+    def read(*options: str) -> list[Any]:
+        return [
+            json.loads(line) for line in hora(stack.home, "logs", job["id"], *options, "--json").stdout.splitlines()
+        ]
+
+    def moment(line: Any) -> datetime:
+        return datetime.fromisoformat(line["at"])
+
+    every = read("--rank", "0", "--rank", "1")
+    assert {line["rank"] for line in every} == {0, 1}
+    middle = every[len(every) // 2]["at"]
+    earlier, later = (read("--rank", "0", "--rank", "1", option, middle) for option in ("--until", "--since"))
+    assert earlier
+    assert sorted(earlier + later, key=lambda line: line["id"]) == every
+    assert max(moment(line) for line in earlier) < min(moment(line) for line in later)
+    assert read("-f", "--rank", "1", "--since", middle) == [line for line in later if line["rank"] == 1]
+    assert read("--until", "9999h") == []
+    for wrong in (["--since", "soon"], ["-f", "--until", middle], ["--rank", "-2"]):
+        assert hora(stack.home, "logs", job["id"], *wrong).returncode == 2
 
 
 def test_the_log_of_rank_0_tells_what_is_trained_each_epoch_and_the_result(

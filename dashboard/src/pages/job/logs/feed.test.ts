@@ -13,7 +13,7 @@ class Log {
   print(count: number, text = (id: number): string => `line ${id}`, level: LogLevel = "info"): void {
     for (let i = 0; i < count; i += 1) {
       const id = this.lines.length + 1;
-      this.lines.push({ id, at: "", attempt: 1, rank: id % 2, level, text: text(id) });
+      this.lines.push({ id, at: new Date(id * 1000).toISOString(), attempt: 1, rank: id % 2, level, text: text(id) });
     }
   }
 
@@ -24,7 +24,8 @@ class Log {
     const limit = Number(query.get("tail") ?? query.get("limit"));
     const matching = this.lines
       .filter(({ id }) => id > after && id < before)
-      .filter(({ rank }) => query.get("rank") === null || rank === Number(query.get("rank")))
+      .filter(({ rank }) => !query.has("rank") || query.getAll("rank").includes(String(rank)))
+      .filter(({ at }) => at >= (query.get("since") ?? "") && at < (query.get("until") ?? "9"))
       .filter(({ level }) => isAtLeast(level, query.get("level") as LogLevel | null))
       .filter(({ text }) => text.includes(query.get("search") ?? ""));
     const isBack = query.has("tail") || query.has("before");
@@ -34,8 +35,9 @@ class Log {
   };
 }
 
-const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed =>
-  new LogFeed({ job: "j", rank: null, attempt: null, level: null, search: "", ...source }, log.fetchPage);
+const EVERY: Source = { job: "j", ranks: [], attempt: null, level: null, search: "", since: "", until: "" };
+
+const feedOf = (log: Log, source: Partial<Source> = {}): LogFeed => new LogFeed({ ...EVERY, ...source }, log.fetchPage);
 
 const extentOf = ({ lines }: Reading): unknown[] => [lines[0]?.id, lines.at(-1)?.id, lines.length];
 
@@ -113,7 +115,7 @@ test("a search loads only matching lines, and later reads only new lines", async
 test("a feed of one rank loads only that rank's lines", async () => {
   const log = new Log();
   log.print(10);
-  const feed = feedOf(log, { rank: 0 });
+  const feed = feedOf(log, { ranks: [0] });
   await feed.newer();
   assert.deepEqual(extentOf(feed.reading), [2, 10, 5]);
 });
@@ -125,7 +127,7 @@ test("a problem is reported and the lines stay; it clears when the api answers a
   let changes = 0;
   const fetchPage: FetchPage = (path) =>
     isAway ? Promise.reject(new Problem(0, "away", "Away")) : log.fetchPage(path);
-  const feed = new LogFeed({ job: "j", rank: null, attempt: null, level: null, search: "" }, fetchPage);
+  const feed = new LogFeed(EVERY, fetchPage);
   feed.onChange = () => {
     changes += 1;
   };
@@ -139,4 +141,19 @@ test("a problem is reported and the lines stay; it clears when the api answers a
   isAway = false;
   await feed.newer();
   assert.equal(feed.reading.problem, undefined);
+});
+
+test("a feed of several ranks and a range of times shows its new lines only", async () => {
+  const log = new Log();
+  log.print(10);
+  const [since, until] = [5, 13].map((id) => new Date(id * 1000).toISOString()) as [string, string];
+  const feed = feedOf(log, { ranks: [0, 1], since, until });
+  await feed.newer();
+  assert.deepEqual(extentOf(feed.reading), [5, 10, 6]);
+  log.print(10);
+  await feed.newer();
+  assert.deepEqual(extentOf(feed.reading), [5, 12, 8]);
+  log.requestedPaths.length = 0;
+  await feed.newer();
+  assert.deepEqual(log.requestedPaths, ["/v1/jobs/j/logs?after=20&limit=10000&rank=0&rank=1"]);
 });

@@ -9,18 +9,26 @@ import { isAtLeast, plain, withNewer, withOlder } from "./lines.ts";
 const FIRST = 500; // lines in the first request
 const PAGE = 2000;
 const MOST = 10_000; // the api's limit for one answer
-const ALL = { search: "", level: null };
+const ALL = { search: "", level: null, since: "", until: "" };
 
 export interface Source {
   readonly job: string;
-  /** -1 is the launcher; null is all. */
-  readonly rank: number | null;
+  /** -1 is the launcher. None are all. */
+  readonly ranks: readonly number[];
   /** Null is all. */
   readonly attempt: number | null;
   /** Only lines of this level, and more serious ones. */
   readonly level: LogLevel | null;
   /** Only lines that contain this text. */
   readonly search: string;
+  /** Only lines from this time on, and before that one, in RFC 3339; empty: any. */
+  readonly since: string;
+  readonly until: string;
+}
+
+/** The path of a page of the lines of a source. */
+export function pathOf({ job, ranks, ...filter }: Source, params: Readonly<Record<string, number>>): string {
+  return pathWith(`/v1/jobs/${job}/logs`, { ...params, rank: ranks, ...filter });
 }
 
 export interface Reading {
@@ -71,7 +79,7 @@ export class LogFeed {
   older(limit = PAGE): Promise<void> {
     this.#goingBack ??= this.#tried(async () => {
       if (this.#before === null) return;
-      const page = await this.#page({ before: this.#before, limit }, this.#source);
+      const page = await this.#page({ before: this.#before, limit });
       if (page === null) return;
       this.#before = page.previous_before ?? null;
       this.#show({
@@ -100,29 +108,36 @@ export class LogFeed {
     if (first === undefined || this.#before === null) return null;
     let matchId: number | null = null;
     await this.#tried(async () => {
-      const match = await this.#page({ before: first, limit: 1 }, { ...this.#source, search: text });
+      const match = await this.#page({ before: first, limit: 1 }, { search: text });
       matchId = match?.items[0]?.id ?? null;
     });
     return matchId;
   }
 
   async #open(): Promise<void> {
-    const { search, level } = this.#source;
-    const newest = search === "" && level === null ? null : await this.#page({ tail: 1 }, ALL);
-    const page = await this.#page({ tail: FIRST }, { search, level });
+    const { search, level, since, until } = this.#source;
+    const newest = search + (level ?? "") + since + until === "" ? null : await this.#page({ tail: 1 }, ALL);
+    const page = await this.#page({ tail: FIRST });
     if (page === null) return;
     this.#before = page.previous_before ?? null;
     this.#after = newest?.next_after ?? page.next_after;
     this.#show({ lines: cleaned(page.items), hasOlder: this.#before !== null });
   }
 
-  #page(params: Record<string, number>, { search, level }: Pick<Source, "search" | "level">): Promise<LogView | null> {
-    const { job, rank, attempt } = this.#source;
-    return this.#fetchPage(pathWith(`/v1/jobs/${job}/logs`, { ...params, rank, attempt, level, search }));
+  #page(params: Record<string, number>, change: Partial<Source> = {}): Promise<LogView | null> {
+    return this.#fetchPage(pathOf({ ...this.#source, ...change }, params));
   }
 
-  readonly #isMatch = (line: LogLine): boolean =>
-    isAtLeast(line.level, this.#source.level) && line.text.toLowerCase().includes(this.#source.search.toLowerCase());
+  readonly #isMatch = ({ level, text, at }: LogLine): boolean => {
+    const source = this.#source;
+    const time = Date.parse(at);
+    return (
+      isAtLeast(level, source.level) &&
+      text.toLowerCase().includes(source.search.toLowerCase()) &&
+      !(time < Date.parse(source.since)) && // no time is not a number, which no comparison holds for
+      !(time >= Date.parse(source.until))
+    );
+  };
 
   async #tried(work: () => Promise<void>): Promise<void> {
     try {

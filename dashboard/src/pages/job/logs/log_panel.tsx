@@ -1,32 +1,22 @@
 // The log of a job: by rank, searched, followed, and as a download. Its settings are in the address.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get } from "../../../api/client.ts";
-import type { Job, LogView } from "../../../api/types.ts";
+import type { Job } from "../../../api/types.ts";
 import { moment } from "../../../format.ts";
-import { ranksOf } from "../../../metrics.ts";
 import { useKeyHelp } from "../../../parts/key_help.ts";
 import { ProblemNotice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { param } from "../../../url.ts";
-import { CopyButton } from "../copy_button.tsx";
-import { DownloadLog } from "./download_log.tsx";
-import type { LogFeed, Source } from "./feed.ts";
-import { LEVELS } from "./lines.ts";
+import type { LogFeed } from "./feed.ts";
 import { LogRows } from "./log_rows.tsx";
 import { LogSearch } from "./log_search.tsx";
 import styles from "./logs.module.css";
+import { chosenSource, Tools, timesParam, wrapParam } from "./tools.tsx";
 import { useLog } from "./use_log.ts";
 import { useMatches } from "./use_matches.ts";
-import { MOST_COPIED, shownLog } from "./whole.ts";
 
-const rankParam = param("log_rank");
-const attemptParam = param("log_attempt");
-const levelParam = param("log_level");
 const needleParam = param("log_find");
 const onlyMatchesParam = param("log_only");
-const wrapParam = param("log_wrap", "on");
-const timesParam = param("log_times");
 
 const TYPING_MS = 300;
 
@@ -39,15 +29,8 @@ export function LogPanel({ job }: { job: Job }) {
   useKeyHelp("Logs", KEYS);
   const needle = needleParam.value;
   const search = useRested(onlyMatchesParam.value === "" ? "" : needle);
-  const level = LEVELS.find((each) => each === levelParam.value) ?? null;
-  const source = {
-    job: job.id,
-    rank: rankOf(rankParam.value),
-    attempt: Number(attemptParam.value) || null,
-    level,
-    search,
-  };
-  const isFiltered = search !== "" || level !== null || source.attempt !== null;
+  const source = chosenSource(job.id, search);
+  const isFiltered = search + source.since + source.until !== "" || source.level !== null || source.attempt !== null;
   const feed = useLog(source, job.ended_at === null);
   const [isFollowing, setFollowing] = useState(true);
   const topId = useRef<number>(0);
@@ -104,65 +87,6 @@ export function LogPanel({ job }: { job: Job }) {
   );
 }
 
-function Tools({ job, source }: { job: Job; source: Source }) {
-  return (
-    <>
-      <label class={styles["field"]}>
-        From
-        <select value={rankParam.value} onChange={(event) => rankParam.set(event.currentTarget.value)}>
-          <option value="">all</option>
-          <option value="launcher">launcher</option>
-          {Array.from({ length: ranksOf(job) }, (_, rank) => (
-            <option key={rank} value={String(rank)}>
-              rank {rank}
-            </option>
-          ))}
-        </select>
-      </label>
-      {job.attempt > 1 && (
-        <label class={styles["field"]}>
-          Attempt
-          <select value={attemptParam.value} onChange={(event) => attemptParam.set(event.currentTarget.value)}>
-            <option value="">all</option>
-            {Array.from({ length: job.attempt }, (_, index) => (
-              <option key={index} value={String(index + 1)}>
-                {index + 1}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
-      <label class={styles["field"]}>
-        Level
-        <select value={levelParam.value} onChange={(event) => levelParam.set(event.currentTarget.value)}>
-          <option value="">all</option>
-          <option value="info">info and above</option>
-          <option value="warning">warnings and errors</option>
-          <option value="error">errors</option>
-        </select>
-      </label>
-      <Switch text="Times" isOn={timesParam.value !== ""} onChange={(isOn) => timesParam.set(isOn ? "on" : "")} />
-      <Switch text="Wrap" isOn={wrapParam.value === "on"} onChange={(isOn) => wrapParam.set(isOn ? "on" : "off")} />
-      <CopyButton
-        text={() => shownLog(source, get<LogView>, timesParam.value !== "")}
-        label={`Copy the lines that are shown here, at most the newest ${MOST_COPIED.toLocaleString("en")}`}
-      >
-        Copy
-      </CopyButton>
-      <DownloadLog job={job} source={source} />
-    </>
-  );
-}
-
-function Switch({ text, isOn, onChange }: { text: string; isOn: boolean; onChange: (isOn: boolean) => void }) {
-  return (
-    <label class={styles["field"]}>
-      <input type="checkbox" checked={isOn} onChange={(event) => onChange(event.currentTarget.checked)} />
-      {text}
-    </label>
-  );
-}
-
 interface FooterProps {
   job: Job;
   feed: LogFeed;
@@ -200,11 +124,6 @@ function reasonForNone(job: Job, isFiltered: boolean): string {
   if (isFiltered) return "No line matches.";
   if (job.attempt === 0) return "No lines yet: the job has not been launched.";
   return job.ended_at === null ? "No lines yet." : "Nothing was printed.";
-}
-
-function rankOf(text: string): number | null {
-  if (text === "launcher") return -1;
-  return /^\d+$/.test(text) ? Number(text) : null;
 }
 
 /** A value after it has not changed for a moment; an empty value at once. */

@@ -9,12 +9,9 @@ import { type FetchPage, LogFeed, type Source } from "./feed.ts";
 const EVERY_MS = 1000; // the service gets the ranks' lines about once a second
 
 /** The feed of a source. It is polled while `isLive`, and read once more after the end. */
-export function useLog({ job, rank, attempt, level, search }: Source, isLive: boolean): LogFeed {
+export function useLog(source: Source, isLive: boolean): LogFeed {
   const [, show] = useReducer<number, void>((count) => count + 1, 0);
-  const feed = useMemo(
-    () => new LogFeed({ job, rank, attempt, level, search }, pageFetcher()),
-    [job, rank, attempt, level, search],
-  );
+  const feed = useMemo(() => new LogFeed(source, pageFetcher()), [JSON.stringify(source)]);
   useEffect(() => {
     const abort = new AbortController();
     feed.onChange = () => show();

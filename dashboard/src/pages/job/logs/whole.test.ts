@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { LogView } from "../../../api/types.ts";
+import type { Source } from "./feed.ts";
 import { shownLog, wholeLog } from "./whole.ts";
+
+const EVERY: Source = { job: "j", ranks: [], attempt: null, level: null, search: "", since: "", until: "" };
 
 test("a copy has the lines as they are shown, and says if older ones are left out", async () => {
   const items: LogView["items"] = [
@@ -9,7 +12,7 @@ test("a copy has the lines as they are shown, and says if older ones are left ou
   ];
   const copy = (rank: number | null, previous_before: number | null, hasTimes: boolean): Promise<string> =>
     shownLog(
-      { job: "j", rank, attempt: null, level: "info", search: "o" },
+      { ...EVERY, ranks: rank === null ? [] : [rank], level: "info", search: "o" },
       async (path) => {
         assert.equal(path.includes("tail=10000") && path.includes("level=info") && path.includes("search=o"), true);
         return { items, next_after: 1, previous_before };
@@ -32,8 +35,9 @@ test("a download has every line of every page, with its time, attempt and rank",
   const pages: Record<string, LogView["items"]> = { "0": [line(1), line(2)], "2": [line(3)], "3": [] };
   const counts: number[] = [];
   const text = await wholeLog(
-    { job: "j", rank: null, attempt: null, level: null, search: "" },
+    { ...EVERY, until: "2030-01-01T12:30:00Z" },
     async (path) => {
+      assert.ok(path.endsWith("until=2030-01-01T12%3A30%3A00Z"));
       const after = new URL(path, "http://host").searchParams.get("after") ?? "";
       const items = pages[after] ?? [];
       return { items, next_after: items.at(-1)?.id ?? Number(after), previous_before: null };

@@ -1,8 +1,7 @@
 // A log as text: the whole of it, read page by page, for the download; and its newest lines as they are shown, to copy.
 
 import type { LogLine } from "../../../api/types.ts";
-import { pathWith } from "../../../query.ts";
-import type { FetchPage, Source } from "./feed.ts";
+import { type FetchPage, pathOf, type Source } from "./feed.ts";
 import { plain, rankName, timeLengthOf, timeOf } from "./lines.ts";
 
 const PAGE = 10_000;
@@ -19,10 +18,7 @@ export async function wholeLog(
   let after = 0;
   let count = 0;
   for (;;) {
-    const { job, rank, attempt, level, search } = source;
-    const page = await fetchPage(
-      pathWith(`/v1/jobs/${job}/logs`, { after, limit: PAGE, rank, attempt, level, search }),
-    );
+    const page = await fetchPage(pathOf(source, { after, limit: PAGE }));
     if (page === null || page.items.length === 0) return pages.join("");
     pages.push(page.items.map(asText).join(""));
     after = page.next_after;
@@ -33,12 +29,11 @@ export async function wholeLog(
 
 /** The newest lines of a source as the page shows them. The first line says if older ones are left out. */
 export async function shownLog(source: Source, fetchPage: FetchPage, hasTimes: boolean): Promise<string> {
-  const { job, ...filter } = source;
-  const page = await fetchPage(pathWith(`/v1/jobs/${job}/logs`, { tail: MOST_COPIED, ...filter }));
+  const page = await fetchPage(pathOf(source, { tail: MOST_COPIED }));
   const lines = page?.items ?? [];
   const timeLength = timeLengthOf(lines);
   const texts = lines.map(({ at, rank, text }) => {
-    const from = filter.rank === null ? `${rankName(rank)}: ` : "";
+    const from = source.ranks.length !== 1 ? `${rankName(rank)}: ` : "";
     return `${hasTimes ? timeOf(at, timeLength) : ""}${from}${plain(text)}\n`;
   });
   const cut = page?.previous_before == null ? "" : `(only the newest ${MOST_COPIED.toLocaleString("en")} lines)\n`;
