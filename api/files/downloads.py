@@ -69,7 +69,7 @@ class DiskDownload(Download):
     def __init__(self, file: OpenArtifact, part: range | None) -> None:
         self._descriptor = file.descriptor
         sent = range(file.artifact.bytes) if part is None else part
-        super().__init__(file.artifact, part, self._chunks(sent))
+        super().__init__(file.artifact, part, disk_chunks(file.descriptor, sent))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the file, and close it even if the reader goes away."""
@@ -78,15 +78,17 @@ class DiskDownload(Download):
         finally:
             os.close(self._descriptor)
 
-    async def _chunks(self, sent: range) -> AsyncIterator[bytes]:
-        position = sent.start
-        while position < sent.stop:
-            size = min(_CHUNK_BYTES, sent.stop - position)
-            chunk = await to_thread.run_sync(os.pread, self._descriptor, size, position)
-            if not chunk:  # the file was cut: the server breaks the connection, because bytes are missing
-                return
-            position += len(chunk)
-            yield chunk
+
+async def disk_chunks(descriptor: int, sent: range) -> AsyncIterator[bytes]:
+    """The bytes of a part of an open file."""
+    position = sent.start
+    while position < sent.stop:
+        size = min(_CHUNK_BYTES, sent.stop - position)
+        chunk = await to_thread.run_sync(os.pread, descriptor, size, position)
+        if not chunk:  # the file was cut: the server breaks the connection, because bytes are missing
+            return
+        position += len(chunk)
+        yield chunk
 
 
 def download_headers(file: Artifact) -> dict[str, str]:

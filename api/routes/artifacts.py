@@ -1,4 +1,4 @@
-"""Artifacts: list the files that a job left, and download them.
+"""Artifacts: list the files that a job left, and download them, one by one or as an archive.
 
 They are on the disk of the job's lead host, and if the stack has a store, copies of them are there. This machine's own
 disk has the newest ones if it is the lead host. Otherwise the store is asked first: a folder of another host that is
@@ -6,16 +6,19 @@ mounted here is only read if the store has nothing of the job.
 """
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
+from pydantic import Field
 
 from api.callers import CallerHere, router
 from api.deps import CursorText, IfNoneMatch, JobId, PageLimit, Services, ServicesHere
 from api.files import sent_files
-from api.files.downloads import media_type_of
+from api.files.archives import TAR, Archive, BrokenOff
+from api.files.downloads import disk_chunks, media_type_of
 from api.files.sent_files import Redirect, WantedHere
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
@@ -36,12 +39,18 @@ if TYPE_CHECKING:
 routes = router("artifacts")
 
 _UNSEEN = "The artifacts are on a host whose disk the api cannot read, and not in the store"
+_REMOVED = "The artifacts were removed, by a person or after their retention"
 _FILE = sent_files.SENT | problems(
     s404="No such job, or no such file",
     s409=_UNSEEN,
-    s410="The artifacts were removed, by a person or after their retention",
+    s410=_REMOVED,
     s416="The range is outside the file",
 )
+
+_ARCHIVE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The archive", "content": {TAR: {"schema": {"type": "string", "format": "binary"}}}},
+    **problems(s404="No such job, or no such file", s409=_UNSEEN, s410=_REMOVED),
+}
 
 ArtifactPath = Annotated[
     str,
@@ -103,6 +112,53 @@ def remove_artifacts(job_id: JobId, services: ServicesHere, caller: CallerHere) 
 
 
 @routes.get(
+    "/jobs/{job_id}/artifacts.tar",
+    response_class=Response,
+    responses=_ARCHIVE,
+)
+async def download_artifacts(
+    job_id: JobId,
+    services: ServicesHere,
+    path: Annotated[
+        list[Annotated[str, Field(json_schema_extra={"format": "artifact-path"})]],
+        Query(
+            description="The path of a file, as in the list; repeat it for several. Without it: all files",
+            max_length=500,
+        ),
+    ] = [],  # noqa: B006
+) -> Response:
+    """Download several artifacts, or all of them, as one tar archive, in a folder named like the job's id.
+
+    If a file is removed during the download, the connection breaks.
+    """
+    place = await run_in_threadpool(_place, services, job_id)
+    if place.removed_at is not None:
+        raise ArtifactsRemoved(job_id, place.removed_at)
+    manifest = await _stored(services, place, job_id)
+    known = {file.path for file in await _files_of(services, place, job_id, manifest)}
+    for each in path:
+        if each not in known:
+            raise ArtifactNotFound(each)
+
+    @asynccontextmanager
+    async def opened(path: str) -> AsyncIterator[tuple[Artifact, AsyncIterator[bytes]]]:
+        if manifest is not None:
+            copy = _copy_in(manifest, path)
+            content = await services.store.pieces(copy.key, range(copy.bytes))
+            if content is None:
+                raise BrokenOff(f"the copy of {path} is gone")
+            yield sent_files.as_artifact(copy), content
+            return
+        file = await run_in_threadpool(_opened, services, place, job_id, path)
+        try:
+            yield file.artifact, disk_chunks(file.descriptor, range(file.artifact.bytes))
+        finally:
+            os.close(file.descriptor)
+
+    return Archive(job_id, sorted(set(path) or known), opened)
+
+
+@routes.get(
     "/jobs/{job_id}/artifacts/{path:path}",
     response_class=Response,
     responses=_FILE,
@@ -151,7 +207,12 @@ async def _artifacts_of(services: Services, job_id: str) -> Sequence[Artifact]:
     place = await run_in_threadpool(_place, services, job_id)
     if place.removed_at is not None:
         return []
-    manifest = await _stored(services, place, job_id)
+    return await _files_of(services, place, job_id, await _stored(services, place, job_id))
+
+
+async def _files_of(
+    services: Services, place: ArtifactPlace, job_id: str, manifest: "ArtifactsManifest | None"
+) -> Sequence[Artifact]:
     if manifest is None:
         return await run_in_threadpool(_on_disk, services, place, job_id)
     return [sent_files.as_artifact(copy) for copy in manifest.files if _can_be_asked_for(copy.path)]

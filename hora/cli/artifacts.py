@@ -19,6 +19,10 @@ app = typer.Typer()
 @app.command()
 def artifacts(
     job_id: JobId,
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATTERN]...", help="Only files whose path matches one of these, such as '*.h5'."),
+    ] = None,
     download: Annotated[
         str | None,
         typer.Option(
@@ -27,7 +31,9 @@ def artifacts(
             help="Download this file, by its path in the list. With --checkpoints: a step, newest or best.",
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Download all files, or all checkpoints.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Download all files that match, or all checkpoints.")
+    ] = False,
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="List or download the checkpoints that are in the store.")
     ] = False,
@@ -48,17 +54,26 @@ def artifacts(
     from hora.connection import connect
 
     _check_options(download, everything=everything, output=output, remove=remove, checkpoints=checkpoints)
+    if patterns and (download is not None or checkpoints or remove):
+        raise typer.BadParameter("a pattern goes with the list of files, and with --all")
     with connect() as client:
         if remove:
             client.remove_artifacts(job_id)
             print_json({"removed": job_id}) if as_json else tell(f"The files of {job_id} are removed")
             return
         if everything:
-            saved = (fetch_all if checkpoints else _fetch_files)(client, job_id, output)
+            saved = (
+                fetch_all(client, job_id, output)
+                if checkpoints
+                else _fetch_files(client, job_id, output, patterns or [])
+            )
         elif download is not None:
             saved = (fetch_one if checkpoints else _fetch_file)(client, job_id, download, output)
         else:
-            (list_checkpoints if checkpoints else _list_files)(client, job_id, as_json=as_json)
+            if checkpoints:
+                list_checkpoints(client, job_id, as_json=as_json)
+            else:
+                _list_files(client, job_id, patterns or [], as_json=as_json)
             return
     if as_json:
         print_json({"saved": [str(path) for path in saved]})
@@ -78,16 +93,17 @@ def _check_options(
         raise typer.BadParameter("--output goes with --download PATH or --all")
 
 
-def _list_files(client: "Service", job_id: str, *, as_json: bool) -> None:
+def _list_files(client: "Service", job_id: str, patterns: list[str], *, as_json: bool) -> None:
     from hora.render.artifacts import artifacts_table
+    from hora.service.artifacts import matches
 
-    files = list(client.artifacts(job_id))
+    files = [file for file in client.artifacts(job_id) if matches(file["path"], patterns)]
     if as_json:
         print_json({"items": files})
     elif files:
         display(artifacts_table(files))
     else:
-        say("The job has no files.")
+        say("The job has no file that matches." if patterns else "The job has no files.")
 
 
 def _fetch_file(client: "Service", job_id: str, path: str, output: Path | None) -> list[Path]:
@@ -103,11 +119,14 @@ def _fetch_file(client: "Service", job_id: str, path: str, output: Path | None) 
         return [client.download_artifact(job_id, path, into, on_bytes=lambda so_far: show(path, so_far, size))]
 
 
-def _fetch_files(client: "Service", job_id: str, folder: Path | None) -> list[Path]:
+def _fetch_files(client: "Service", job_id: str, folder: Path | None, patterns: list[str]) -> list[Path]:
     from hora.cli.download_progress import progress
 
     with progress() as show:
-        return client.download_artifacts(job_id, folder or Path(job_id), on_bytes=show)
+        saved = client.download_artifacts(job_id, folder or Path(job_id), patterns=patterns, on_bytes=show)
+    if patterns and not saved:
+        raise NotFound(404, "Artifact not found", f"the job has no file that matches {' or '.join(patterns)}")
+    return saved
 
 
 def _file(path: str, output: Path | None) -> Path:

@@ -1,6 +1,7 @@
 """The files of jobs: list and download."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hora.errors import Json
@@ -31,14 +32,24 @@ class ArtifactCalls(Calls):
         return fetch_file(self._wire, job_id, path, Path(into), on_bytes or (lambda _: None))
 
     def download_artifacts(
-        self, job_id: str, folder: Path | str, *, on_bytes: Callable[[str, int, int], None] | None = None
+        self,
+        job_id: str,
+        folder: Path | str,
+        *,
+        patterns: Sequence[str] = (),
+        on_bytes: Callable[[str, int, int], None] | None = None,
     ) -> list[Path]:
         """Download all files of a job into `folder`, except those that are there already. Returns their paths.
 
-        `on_bytes` gets a file's path, its number of bytes so far, and its size. A name that leads out of `folder`
-        raises `HoraError`.
+        With `patterns`, such as `checkpoints/*`, only the files whose path matches one of them. `on_bytes` gets a
+        file's path, its number of bytes so far, and its size. A name that leads out of `folder` raises `HoraError`.
         """
         from hora.service.downloads import fetch_all
 
-        files = list(self.artifacts(job_id))
+        files = [file for file in self.artifacts(job_id) if matches(file["path"], patterns)]
         return fetch_all(self._wire, job_id, files, Path(folder), on_bytes or (lambda *_: None))
+
+
+def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path matches one of the patterns, or there is none. A `*` stands for any text, also with slashes."""
+    return not patterns or any(fnmatchcase(path, pattern) for pattern in patterns)

@@ -1,6 +1,7 @@
 """The pages over scripts: one of two ranks is watched, looked into and cloned; a study varies a parameter."""
 
 import re
+import tarfile
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -165,6 +166,12 @@ def test_files_are_shown_and_the_log_is_copied(
         with page.expect_download() as download:
             page.get_by_role("link", name=name).click()
         assert download.value.suggested_filename == name
+    for name in ("table.csv", "weights.bin"):
+        page.get_by_role("checkbox", name=f"Select {name}").check()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download 2 selected").click()
+    with tarfile.open(download.value.path()) as archive:
+        assert archive.getnames() == [f"{job_id}/table.csv", f"{job_id}/weights.bin"]
 
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"/jobs/{job_id}?tab=logs&log_rank=0&log_find=words&log_only=1")

@@ -158,6 +158,14 @@ def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], 
     ran = stack.home / "runs" / job["id"] / "artifacts"
     for name in names:
         assert (tmp_path / "all" / name).read_bytes() == (ran / name).read_bytes()
+    some = hora(
+        stack.home, "artifacts", job["id"], "*.weights.h5", "none", "--all", "-o", str(tmp_path / "some"), "--json"
+    )
+    assert json.loads(some.stdout)["saved"] == [str(tmp_path / "some/model.weights.h5")]
+    listed_some = json.loads(hora(stack.home, "artifacts", job["id"], "*.h5", "--json").stdout)["items"]
+    assert listed_some == [file for file in listed if file["path"].endswith(".h5")]
+    assert hora(stack.home, "artifacts", job["id"], "*.none", "--all").returncode == 102
+    assert hora(stack.home, "artifacts", job["id"], "*.h5", "--rm").returncode == 2
     weights = tmp_path / "mine.weights.h5"
     fetched = hora(stack.home, "artifacts", job["id"], "--download", "model.weights.h5", "-o", str(weights), "--json")
     assert json.loads(fetched.stdout) == {"saved": [str(weights)]}

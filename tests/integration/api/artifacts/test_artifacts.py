@@ -1,8 +1,10 @@
 """Artifacts over HTTP, partly on a real server, because clients normalize paths before they send them."""
 
+import io
 import os
 import re
 import socket
+import tarfile
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -63,6 +65,44 @@ def test_a_file_is_sent_whole_with_its_headers(api: TestClient, job_id: str, run
     assert page.text == "<script>"
     assert "sandbox" in page.headers["Content-Security-Policy"]
     assert page.headers["Content-Disposition"].startswith("attachment;")
+
+
+def test_some_files_or_all_are_sent_as_an_archive(api: TestClient, job_id: str, runs: Path) -> None:
+    whole = api.get(f"{path_of(job_id)}.tar", headers={"Accept-Encoding": "gzip"})
+    assert (whole.status_code, whole.headers["Content-Type"]) == (200, "application/x-tar")
+    assert whole.headers["Content-Disposition"] == f'attachment; filename="{job_id}.tar"'
+    listed = api.get(path_of(job_id)).json()["items"]
+    with tarfile.open(fileobj=io.BytesIO(whole.content)) as archive:
+        assert archive.getnames() == [f"{job_id}/{file['path']}" for file in listed]
+        assert [member.size for member in archive] == [file["bytes"] for file in listed]
+        assert all(member.isreg() and member.mode == 0o644 for member in archive)
+        network = archive.extractfile(f"{job_id}/model.keras")
+        assert network is not None
+        assert network.read() == NETWORK
+    some = api.get(f"{path_of(job_id)}.tar", params={"path": ["model.keras", "größe%.html", "model.keras"]})
+    with tarfile.open(fileobj=io.BytesIO(some.content)) as archive:
+        assert archive.getnames() == [f"{job_id}/größe%.html", f"{job_id}/model.keras"]
+    for wrong in ("../../secret.txt", "/etc/passwd", "tensorboard", "model.kera"):
+        assert api.get(f"{path_of(job_id)}.tar", params={"path": ["model.keras", wrong]}).status_code == 404
+
+
+def test_an_archive_never_looks_whole_without_a_file_that_goes_or_shrinks(
+    configuration: Settings, sessions: Sessions, job_id: str, runs: Path
+) -> None:
+    """The disk is changed while the first file, larger than all buffers on its way, is being sent."""
+    folder = runs / job_id / "artifacts"
+    changes = ((folder / "model.keras").unlink, lambda: os.truncate(folder / "a.bin", 1000))
+    client = httpx.Client(headers={"Authorization": f"Bearer {TOKEN}"})
+    with serving(app_for(configuration), configuration) as port, client:
+        for change in changes:
+            (folder / "a.bin").touch()
+            os.truncate(folder / "a.bin", 64 * 1024 * 1024)
+            with client.stream("GET", f"http://127.0.0.1:{port}{path_of(job_id)}.tar") as answer:
+                chunks = answer.iter_raw()
+                next(chunks)
+                change()
+                with pytest.raises(httpx.RemoteProtocolError):
+                    sum(map(len, chunks))
 
 
 def test_text_files_are_not_compressed(api: TestClient, job_id: str) -> None:

@@ -1,6 +1,8 @@
 """Artifacts of other hosts come from the store, with the headers and ranges of those on disk."""
 
 import hashlib
+import io
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -49,6 +51,14 @@ def test_the_tag_of_the_list_changes_with_the_content_of_a_file(api: TestClient,
     assert api.get(path_of(copied), headers=again).status_code == 304
     put_artifacts(store, copied, FILES | {"tensorboard/train/events": b"EVENTS"})
     assert api.get(path_of(copied), headers=again).status_code == 200
+
+
+def test_an_archive_comes_from_the_store(api: TestClient, copied: str) -> None:
+    answer = api.get(f"{path_of(copied)}.tar")
+    assert answer.status_code == 200
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        contents = {file.name.partition("/")[2]: archive.extractfile(file) for file in archive}
+        assert {path: file and file.read() for path, file in contents.items()} == FILES
 
 
 def test_a_file_is_sent_whole_with_its_headers(api: TestClient, copied: str) -> None:

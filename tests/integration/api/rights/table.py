@@ -202,6 +202,7 @@ ROWS = (
         Case("ended_left_job", "alice bob ella", 204),
         Case("ended_shut_job", "", 204),
     ),
+    row("GET /v1/jobs/{job_id}/artifacts.tar", READ, Case("ended_job", query="?path=model.weights.h5")),
     row("GET /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
     row("HEAD /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
     row("GET /v1/jobs/{job_id}/checkpoints", READ, *of_each_job(409)),  # these stacks have no store

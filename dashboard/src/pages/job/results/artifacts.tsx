@@ -1,12 +1,13 @@
 // The artifacts of a job, and figures of its model.
 
+import { useState } from "preact/hooks";
 import { remove } from "../../../api/client.ts";
 import { usePolled } from "../../../api/polled.ts";
 import type { Artifact, Job, Listed, Me } from "../../../api/types.ts";
 import { bytes, moment, number } from "../../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
-import { withParams } from "../../../query.ts";
+import { pathWith, withParams } from "../../../query.ts";
 import { mayChange } from "../../../rights.ts";
 import { param, query } from "../../../url.ts";
 import { AskedButton } from "../asked_button.tsx";
@@ -24,7 +25,9 @@ export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => vo
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;
   const { data, problem } = useOfJob<Listed<Artifact>>(path, job.revision, job.ended_at === null ? 15 : 60);
   const command = `hora artifacts ${job.id} --all`;
+  const [ticked, setTicked] = useState<readonly string[]>([]);
   const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
+  const chosen = data?.items.map(({ path }) => path).filter((each) => ticked.includes(each)) ?? [];
   const hasFiles = data !== undefined && data.items.length > 0;
   const isRemovable = job.ended_at !== null && job.artifacts_removed_at === null && mayChange(me, job);
   const tools = (
@@ -40,6 +43,9 @@ export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => vo
         </AskedButton>
       )}
       <span class={`${styles["command"]} ${hasFiles ? "" : styles["hidden"]}`}>
+        <a href={pathWith(`/v1/jobs/${job.id}/artifacts.tar`, { path: chosen })} download title="As one tar archive">
+          Download {chosen.length === 0 ? "all" : `${chosen.length} selected`}
+        </a>
         <code>{command}</code>
         <CopyButton text={() => command} label="Copy the command that fetches all files">
           Copy
@@ -50,7 +56,11 @@ export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => vo
   return (
     <Panel title="Artifacts" flush tools={tools}>
       <ModelFacts job={job} />
-      {data === undefined ? <Waiting problem={problem} subject="the files" /> : <Files job={job} list={data} />}
+      {data === undefined ? (
+        <Waiting problem={problem} subject="the files" />
+      ) : (
+        <Files job={job} list={data} ticked={ticked} onTick={setTicked} />
+      )}
       {data !== undefined && <ProblemNotice problem={problem} />}
     </Panel>
   );
@@ -61,10 +71,29 @@ function sizesOf({ artifact_bytes: ofArtifacts, checkpoint_bytes: ofCheckpoints 
   return `Its artifacts${size(ofArtifacts)} and checkpoints${size(ofCheckpoints)}`;
 }
 
-function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
+interface FilesProps {
+  job: Job;
+  list: Listed<Artifact>;
+  /** The paths of the selected files. */
+  ticked: readonly string[];
+  onTick: (paths: readonly string[]) => void;
+}
+
+function Files({ job, list, ticked, onTick }: FilesProps) {
   if (list.items.length === 0) return <p class={styles["empty"]}>{reasonForNone(job)}</p>;
   const above = `/v1/jobs/${job.id}/artifacts`;
   const shown = list.items.find((file) => file.path === fileParam.value && isShown(file));
+  const named = (file: Artifact) => (
+    <span class={styles["ticked"]}>
+      <input
+        type="checkbox"
+        aria-label={`Select ${file.path}`}
+        checked={ticked.includes(file.path)}
+        onChange={() => onTick(toggled(ticked, file.path))}
+      />
+      <FileName above={above} file={file} />
+    </span>
+  );
   return (
     <>
       <RowsTable
@@ -72,7 +101,7 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
         rows={list.items}
         keyOf={({ path }) => path}
         columns={[
-          { name: "File", cell: (file) => <FileName above={above} file={file} /> },
+          { name: "File", cell: (file) => named(file) },
           {
             name: "Size",
             isFigure: true,
@@ -89,6 +118,10 @@ function Files({ job, list }: { job: Job; list: Listed<Artifact> }) {
       {shown !== undefined && <Preview key={shown.path} above={above} file={shown} onClose={() => fileParam.set("")} />}
     </>
   );
+}
+
+function toggled(paths: readonly string[], path: string): string[] {
+  return paths.includes(path) ? paths.filter((each) => each !== path) : [...paths, path];
 }
 
 /** Opens a file that the page can show, and downloads any other. */
