@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from hora.service import Service
 from hora.stack.control import Stack
@@ -85,17 +85,30 @@ def test_the_page_of_a_failed_job_begins_with_the_reason(page: Page, scene: Scen
     expect(page.get_by_role("slider")).to_have_count(0)
 
 
-def test_an_ended_job_is_trained_on_and_run_again(page: Page, service: Service, scene: Scene) -> None:
+def _lose_answer(route: Route) -> None:
+    route.fetch()
+    route.abort()
+
+
+def test_an_ended_job_is_trained_on_and_run_again_once(
+    page: Page, service: Service, scene: Scene, troubles: Troubles
+) -> None:
     ended = service.job(scene.one_gpu)
     page.goto(f"/jobs/{ended['id']}")
     page.get_by_role("link", name="Train on").click()
     expect(page).to_have_url(re.compile(f"weights%22:%22job:{ended['id']}%22,%22freeze_base%22:false"))
     page.goto(f"/jobs/{ended['id']}")
-    page.get_by_role("button", name="Run again").click()
-    page.get_by_role("dialog").get_by_role("button", name="Submit it").click()
+    before = len(list(service.jobs()))
+    troubles.allowed += ["net::ERR_FAILED"]
+    page.route("**/clone", _lose_answer, times=1)
+    for _ in range(2):
+        page.get_by_role("button", name="Run again").click()
+        page.get_by_role("dialog").get_by_role("button", name="Submit it").click()
+        expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page).not_to_have_url(re.compile(ended["id"]))
     again = service.cancel(page.url.rsplit("/", 1)[-1])
     assert again["spec"] == ended["spec"]
+    assert len(list(service.jobs())) == before + 1
 
 
 def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, troubles: Troubles) -> None:

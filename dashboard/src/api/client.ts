@@ -68,6 +68,11 @@ export const get = async <T>(path: string): Promise<T> => (await call<T>("GET", 
 export const post = async <T>(path: string, body?: unknown): Promise<T> => (await call<T>("POST", path, { body })).data;
 export const remove = async (path: string): Promise<void> => void (await call("DELETE", path));
 
+/** A new Idempotency-Key. Not `randomUUID`, which browsers have only on secure addresses. */
+export function randomKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 /** Update the state of the connection from a problem, and return the problem. */
 function noted(problem: Problem): Problem {
   if (problem.isAway) connection.value = { state: "away", detail: problem.detail || problem.title };

@@ -1,7 +1,7 @@
 // The actions on a job: pause, resume, cancel, edit, compare, run again, train on from its weights, clone, archive, delete.
 
 import { useState } from "preact/hooks";
-import { call, Problem, post } from "../../api/client.ts";
+import { call, Problem, post, randomKey } from "../../api/client.ts";
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Me } from "../../api/types.ts";
 import { deleteJob, WHAT_GOES } from "../../deleted.ts";
@@ -112,16 +112,16 @@ function PutAwayMenu({ job, onArchive }: { job: Job; onArchive: () => void }) {
   );
 }
 
-/** The button that submits the same spec once more, and shows the new job. */
+/** The button that submits the same spec once more, and shows the new job. It has one key until it is left, so that a
+ *  click after a lost answer gets the job of the first one. */
 function AgainButton({ job }: { job: Job }) {
+  const [key] = useState(randomKey);
+  const submit = async (): Promise<void> => {
+    const options = { body: {}, headers: { "Idempotency-Key": key } };
+    go(`/jobs/${(await call<Job>("POST", `/v1/jobs/${job.id}/clone`, options)).data.id}`);
+  };
   return (
-    <AskedButton
-      text="Run again"
-      question={`Run ${job.name} again?`}
-      action="Submit it"
-      isHarmless
-      work={async () => go(`/jobs/${(await post<Job>(`/v1/jobs/${job.id}/clone`, {})).id}`)}
-    >
+    <AskedButton text="Run again" question={`Run ${job.name} again?`} action="Submit it" isHarmless work={submit}>
       A new job gets the same spec. To change something, clone it instead.
     </AskedButton>
   );

@@ -1,7 +1,7 @@
 // Submits a draft so that it becomes one job or study: a second click, or a retry after a lost answer, gets the same one.
 
 import { useRef, useState } from "preact/hooks";
-import { call, Problem } from "../../api/client.ts";
+import { call, Problem, randomKey } from "../../api/client.ts";
 import type { Draft } from "./draft.ts";
 
 interface Submission {
@@ -45,9 +45,4 @@ function keyOf(draft: Draft, keys: Map<string, string>): string {
   const key = keys.get(body) ?? randomKey();
   keys.set(body, key);
   return key;
-}
-
-/** Not `randomUUID`, which browsers have only on secure addresses. */
-function randomKey(): string {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
