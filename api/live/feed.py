@@ -1,11 +1,13 @@
-"""The stream of all jobs: the states of jobs with new lines of history, and the progress of running jobs.
+"""The stream of all jobs: the states of jobs with new lines of history, the progress of running jobs, and deletions.
 
 The stream starts now: a reader who wants a whole table opens it first and then reads the list. A state is the one at
 the time of sending, and is sent once for several lines of history. So an event id only says which lines were sent.
+A deletion leaves no line: the deleted jobs of the last minute are sent to all listeners, and to those who come back.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import String, cast, func, select
@@ -19,11 +21,13 @@ from api.live.step import Step, StepBuilder
 from api.live.topics import Reads, Topic
 from api.row_views import progress_of
 from jobs.db.tables import Job
+from jobs.lifecycle.deletion import deleted_within
 from jobs.model.states import Status
-from jobs.views.live import AnyJobProgress, AnyJobState, Kind
+from jobs.views.live import DELETED, AnyJobDeletion, AnyJobProgress, AnyJobState, Kind
 
 ALL_JOBS = "all jobs"  # names the stream in its ids
 _MOST_EVENTS = 500  # in one step
+_DELETED_FOR = timedelta(minutes=1)  # so long a deletion is sent; its transaction is much shorter
 _MOST_BEFORE = 10_000  # lines of history: a new stream misses a line that appears after so many later ones
 
 
@@ -61,6 +65,7 @@ class FeedTopic(Topic[FeedPosition, FeedFilter]):
     def __init__(self, reads: Reads) -> None:
         super().__init__(reads)
         self._running: dict[str, _Progress] = {}
+        self._deleted: dict[str, int] = {}  # by job; the numbers are among those of the progress
         self._number = 0
         self._newest_event = 0
 
@@ -82,10 +87,19 @@ class FeedTopic(Topic[FeedPosition, FeedFilter]):
             number = earlier.number if earlier and earlier.view_json == view_json else self._number + 1
             self._number = max(self._number, number)
             self._running[job.id] = _Progress(job.project, job.owner, job.labels, job.revision, view_json, number)
+        self._note_deletions(session)
         newest_event = changes.newest_event(session)
         has_news = self._number > number_before or newest_event != self._newest_event
         self._newest_event = newest_event
         return has_news
+
+    def _note_deletions(self, session: Session) -> None:
+        recent = deleted_within(session, _DELETED_FOR)
+        numbers: dict[str, int] = {}
+        for job_id in recent:
+            numbers[job_id] = self._deleted.get(job_id) or self._number + 1
+            self._number = max(self._number, numbers[job_id])
+        self._deleted = numbers
 
     def _read(self, session: Session, position: FeedPosition, job_filter: FeedFilter) -> Step[FeedPosition]:
         floor = self.reads.floors.latest.events
@@ -99,6 +113,9 @@ class FeedTopic(Topic[FeedPosition, FeedFilter]):
         for progress in list(self._running.values()):
             if position.progress < progress.number <= number and job_filter.has(progress):
                 builder.add_without_id(Kind.PROGRESS, progress.view_json)
+        for job_id, deleted_number in list(self._deleted.items()):
+            if position.progress < deleted_number <= number:
+                builder.add_without_id(DELETED, AnyJobDeletion(id=job_id).model_dump_json())
         builder.shorten(progress=number)
         return builder.step(has_more=has_more)
 

@@ -41,7 +41,7 @@ class JobPosition(Position):
 class FeedPosition(Position):
     """In the stream of all jobs; `event` is None before its first step.
 
-    `progress` is not part of an event id: a listener that comes back is sent the progress of all jobs.
+    `progress` is not part of an event id: a listener that comes back is sent the progress of all jobs, and deletions.
     """
 
     event: SentRows | None = None

@@ -1,4 +1,4 @@
-// The jobs that were deleted on this page. Lists leave them out at once, also while an older answer is on its way.
+// The jobs that were deleted while the page is open, by it or by others. Lists leave them out at once, also while an older answer is on its way.
 
 import { signal } from "@preact/signals";
 import { remove } from "./api/client.ts";
@@ -10,5 +10,10 @@ export const deletedIds = signal<ReadonlySet<string>>(new Set());
 
 export async function deleteJob({ id }: { readonly id: string }): Promise<void> {
   await remove(`/v1/jobs/${id}`);
+  markDeleted({ id });
+}
+
+/** Take a `deleted` event of `GET /v1/events`. */
+export function markDeleted({ id }: { readonly id: string }): void {
   deletedIds.value = new Set([...deletedIds.peek(), id]);
 }

@@ -111,6 +111,12 @@ def deleted_among(session: Session, job_ids: Collection[str]) -> set[str]:
     return set(session.scalars(select(DeletedJob.id).where(DeletedJob.id == _any_of(job_ids))))
 
 
+def deleted_within(session: Session, span: timedelta) -> Sequence[str]:
+    """The jobs that were deleted in this time, the first one first."""
+    recent = select(DeletedJob.id).where(DeletedJob.deleted_at > func.now() - span)
+    return session.scalars(recent.order_by(DeletedJob.deleted_at, DeletedJob.id)).all()
+
+
 def forget(session: Session, *, keep_days: float) -> bool:
     """Forget jobs that were deleted more than `keep_days` ago. Returns False if there are none."""
     old = (DeletedJob.deleted_at < func.now() - timedelta(days=keep_days), DeletedJob.rows_due_at.is_(None))

@@ -22,6 +22,7 @@ class Kind(StrEnum):
     LOGS = "logs"  # a `LogNews`
 
 
+DELETED = "deleted"  # an `AnyJobDeletion`, in the stream of all jobs
 END = "end"  # an `EndNews`; every stream of a job has it
 
 
@@ -98,3 +99,9 @@ class AnyJobProgress(View):
 
     id: str
     progress: Progress
+
+
+class AnyJobDeletion(View):
+    """A job that was deleted, in the stream of all jobs. Nothing else of it is known any more."""
+
+    id: str

@@ -353,8 +353,9 @@ def test_an_admin_drags_a_job_in_the_queue_and_moves_one_with_the_keyboard(
 
 
 def test_what_one_browser_does_to_a_job_another_one_shows_without_asking_again(
-    browser: Browser, site: Stack, page: Page, service: Service
+    browser: Browser, site: Stack, page: Page, service: Service, troubles: Troubles
 ) -> None:
+    troubles.allowed.append("404")  # the page of the deleted job asks for it
     job_id = service.submit({"dataset": "digits", "name": "watched", "priority": 90})["id"]
     context = browser.new_context(base_url=site.url, storage_state=page.context.storage_state())
     of_job, of_queue = context.new_page(), context.new_page()
@@ -377,6 +378,12 @@ def test_what_one_browser_does_to_a_job_another_one_shows_without_asking_again(
     expect(of_job.get_by_role("button", name="Pause")).to_be_visible()
     service.cancel(job_id)
     expect(of_job.get_by_text("cancelled").first).to_be_visible()
+    expect(row).to_have_count(0)
+
+    of_queue.goto("/")
+    expect(row).to_be_visible()
+    service.delete(job_id)
+    expect(of_job.get_by_role("heading", name="This job was deleted")).to_be_visible()
     expect(row).to_have_count(0)
     context.close()
 

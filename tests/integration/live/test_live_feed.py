@@ -53,6 +53,24 @@ def test_changes_of_all_jobs_are_sent(service: Service, sessions: Sessions, star
     assert of_nobody.events == []
 
 
+def test_a_deletion_is_sent_once_to_each_reader_and_to_one_who_comes_later(
+    service: Service, sessions: Sessions, start_reader: StartReader
+) -> None:
+    kept, gone = (service.submit(SPEC)["id"] for _ in range(2))
+    reader, of_nobody = start_reader("/v1/events"), start_reader("/v1/events", "owner=nobody")
+    until(lambda: has_sent_a_state(sessions, kept, reader), what="a stream that is told")
+    service.cancel(gone)
+    service.delete(gone)
+    until(lambda: reader.of("deleted") and of_nobody.of("deleted"), what="the deletion")
+    later = start_reader("/v1/events")
+    until(lambda: later.of("deleted"), what="the deletion, to one who comes later")
+    count = len(reader.of("state"))
+    with sessions.begin() as session:
+        note(session, kept, "once more")
+    until(lambda: len(reader.of("state")) > count, what="another event")
+    assert reader.of("deleted") == of_nobody.of("deleted") == later.of("deleted") == [{"id": gone}]
+
+
 def has_sent_a_state(sessions: Sessions, job_id: str, reader: Reader) -> bool:
     """A stream sends only changes made after it was opened: change something until a state arrives."""
     with sessions.begin() as session:

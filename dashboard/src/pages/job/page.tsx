@@ -42,8 +42,8 @@ export function JobPage({ id }: { id: string }) {
   }, [name]);
   if (problem?.status === 404) {
     return (
-      <Notice kind="warn" title={`There is no job ${id}`} isPage>
-        It may have been removed, or the address is not complete.
+      <Notice kind="warn" title={job === undefined ? `There is no job ${id}` : "This job was deleted"} isPage>
+        {job === undefined ? "It may have been removed, or the address is not complete." : job.name}
         <p>
           <a href="/">Go to the jobs</a>
         </p>

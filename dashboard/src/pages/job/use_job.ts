@@ -6,6 +6,7 @@ import type { Problem } from "../../api/problem.ts";
 import { useStream } from "../../api/stream.ts";
 import type { Job, JobEvent, Progress } from "../../api/types.ts";
 import { isTerminal } from "../../parts/status.tsx";
+import { pathWith } from "../../query.ts";
 import { hasMeasuredMore, type News, newsAfter, type State, withEvents, withNews } from "./news.ts";
 
 const GATHERED_MS = 50; // a stream begins with the whole history, which is shown in a few steps and not line by line
@@ -51,6 +52,12 @@ export function useJob(id: string, isHistoryWanted: boolean): JobNow {
       if (state.revision !== data?.revision) refresh(); // only the answer has the summary, the plan and other fields
     },
     end: refresh,
+  });
+  // The stream of an ended job has ended. That of all jobs says what else happens to it.
+  const refreshIfOfIt = (news: { id: string }): void => void (news.id === data?.id && refresh());
+  useStream(isLive || data === undefined ? null : pathWith("/v1/events", { owner: data.owner }), {
+    state: refreshIfOfIt,
+    deleted: refreshIfOfIt,
   });
   return { job: data && withNews(data, news), events, problem, refresh };
 }

@@ -6,6 +6,7 @@ import { usePolled } from "../../api/polled.ts";
 import type { Problem } from "../../api/problem.ts";
 import { useStream } from "../../api/stream.ts";
 import type { Job, Listed } from "../../api/types.ts";
+import { markDeleted } from "../../deleted.ts";
 import { Curves } from "./curves.ts";
 import { Listing, PAGE_ROWS } from "./listing.ts";
 import type { StreamedProgress, StreamedState } from "./row.ts";
@@ -30,6 +31,7 @@ export function useListing(view: View, { hasStream = true }: { hasStream?: boole
   useStream(hasStream ? streamPath(view) : null, {
     state: (state: StreamedState) => listing.takeState(state),
     progress: (progress: StreamedProgress) => listing.takeProgress(progress),
+    deleted: markDeleted,
   });
   const head = usePolled<Listed<Job>>(path, { every_s: EVERY_S });
   refresh.current = head.refresh;

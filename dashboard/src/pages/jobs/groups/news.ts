@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { useStream } from "../../../api/stream.ts";
+import { markDeleted } from "../../../deleted.ts";
 import type { Listing } from "../listing.ts";
 import type { StreamedProgress, StreamedState } from "../row.ts";
 import { streamPath, type View } from "../view.ts";
@@ -20,13 +21,20 @@ export function useNews(view: View): News {
   const refreshes = useRef(new Set<() => void>()).current;
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
+  const refreshSoon = (): void => {
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      for (const refresh of refreshes) refresh();
+    }, REFRESH_MS);
+  };
   useStream(streamPath(view), {
     state: (state: StreamedState) => {
       for (const listing of listings) if (has(listing, state.id)) listing.takeState(state);
-      timer.current ??= setTimeout(() => {
-        timer.current = undefined;
-        for (const refresh of refreshes) refresh();
-      }, REFRESH_MS);
+      refreshSoon();
+    },
+    deleted: (job: { id: string }) => {
+      markDeleted(job);
+      refreshSoon();
     },
     progress: (progress: StreamedProgress) => {
       for (const listing of listings) if (has(listing, progress.id)) listing.takeProgress(progress);
