@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Problem } from "../../api/problem.ts";
-import { actedOn, labelChange } from "./acting.ts";
+import { actedOn, labelChange, takenBack } from "./acting.ts";
 import { rowsOf } from "./row.fixture.ts";
 
 test("every job gets the request and its outcome, even after another one failed", async () => {
@@ -45,4 +45,13 @@ test("a label is added by its key and value, and removed by its key", () => {
   assert.deepEqual(labelChange("team", false), { team: null });
   assert.deepEqual(labelChange("team:a", false), { team: null });
   assert.deepEqual([labelChange("team", true), labelChange(":a", true), labelChange("", false)], [null, null, null]);
+});
+
+test("what was changed is taken back: each job gets its own values again", () => {
+  const [row] = rowsOf("a");
+  assert.ok(row);
+  const job = { ...row, starred: false, project: "vision", labels: ["team:a:b", "teams:c"] };
+  assert.deepEqual(takenBack({ starred: true }, job), { starred: false });
+  assert.deepEqual(takenBack({ project: "night" }, job), { project: "vision" });
+  assert.deepEqual(takenBack({ labels: { team: null, new: "x" } }, job), { labels: { team: "a:b", new: null } });
 });

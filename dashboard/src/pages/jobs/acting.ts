@@ -15,9 +15,37 @@ export interface Work {
   readonly done: string;
   readonly outcomes: readonly Outcome[];
   readonly isOver: boolean;
+  /** Takes back what was accepted, if it can be taken back. */
+  readonly undo?: (() => void) | undefined;
 }
 
-export type Act = (row: Row) => Promise<unknown>;
+export interface Act {
+  (row: Row): Promise<unknown>;
+  readonly undo?: Act;
+}
+
+/** Fields of a job that are set, and labels; null removes one. */
+export interface Changes {
+  readonly starred?: boolean;
+  readonly archived?: boolean;
+  readonly project?: string;
+  readonly labels?: Readonly<Record<string, string | null>>;
+}
+
+/** The changes that give a job its values from before these changes. */
+export function takenBack(changes: Changes, { starred, archived, project, labels }: Row): Changes {
+  const before: Changes = { starred, archived, project, labels: {} };
+  const labelOf = (key: string): string | null =>
+    labels.find((label) => label.startsWith(`${key}:`))?.slice(key.length + 1) ?? null;
+  return Object.fromEntries(
+    Object.keys(changes).map((name) => [
+      name,
+      name === "labels"
+        ? Object.fromEntries(Object.keys(changes.labels ?? {}).map((key) => [key, labelOf(key)]))
+        : before[name as keyof Changes],
+    ]),
+  );
+}
 
 /** One outcome for each job. `onOutcome` gets the outcomes so far after each. */
 export async function actedOn(

@@ -8,7 +8,7 @@ import { deleteJob, WHAT_GOES } from "../../deleted.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Notice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
-import { type Act, actedOn, type Work } from "./acting.ts";
+import { type Act, actedOn, type Changes, takenBack, type Work } from "./acting.ts";
 import { LabelDialog } from "./label_dialog.tsx";
 import { MoveDialog } from "./move_dialog.tsx";
 import type { Row } from "./row.ts";
@@ -32,10 +32,10 @@ interface Props {
 /** What is done, while it is done and after it. */
 type Words = readonly [doing: string, done: string];
 
-const patch =
-  (body: object): Act =>
-  ({ id }) =>
-    call("PATCH", `/v1/jobs/${id}`, { body });
+const patch = (changes: Changes): Act => {
+  const send = ({ id }: Row, body: Changes) => call("PATCH", `/v1/jobs/${id}`, { body });
+  return Object.assign((row: Row) => send(row, changes), { undo: (row: Row) => send(row, takenBack(changes, row)) });
+};
 const steer =
   (verb: "cancel" | "pause" | "resume"): Act =>
   ({ id }) =>
@@ -174,12 +174,20 @@ export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
 
 function useWork(onWork: (work: Work) => void) {
   const [isAtWork, setAtWork] = useState(false);
-  const work = async (jobs: readonly Row[], [doing, done]: Words, act: Act) => {
-    const tell = (outcomes: Work["outcomes"], isOver: boolean): void => onWork({ doing, done, outcomes, isOver });
+  const work = async (jobs: readonly Row[], [doing, done]: Words, act: Act): Promise<Work["outcomes"]> => {
+    const tell = (outcomes: Work["outcomes"]): void => onWork({ doing, done, outcomes, isOver: false });
     setAtWork(true);
-    tell([], false);
-    const outcomes = await actedOn(jobs, act, (soFar) => tell(soFar, false));
-    tell(outcomes, true);
+    tell([]);
+    const outcomes = await actedOn(jobs, act, tell);
+    const { undo } = act;
+    const accepted = outcomes.filter(({ refusal }) => refusal === null).map(({ row }) => row);
+    onWork({
+      doing,
+      done,
+      outcomes,
+      isOver: true,
+      undo: undo && accepted.length > 0 ? () => void work(accepted, ["Undoing", "Undone"], undo) : undefined,
+    });
     setAtWork(false);
     return outcomes;
   };
@@ -242,7 +250,7 @@ function Others({ count, one, many }: { count: number; one: string; many: string
 }
 
 /** The outcomes of an action on several jobs. */
-export function Outcomes({ doing, done, outcomes, isOver, onClose }: Work & { onClose: () => void }) {
+export function Outcomes({ doing, done, outcomes, isOver, undo, onClose }: Work & { onClose: () => void }) {
   const refused = outcomes.filter(({ refusal }) => refusal !== null);
   const acceptedCount = outcomes.length - refused.length;
   const title = isOver
@@ -252,6 +260,11 @@ export function Outcomes({ doing, done, outcomes, isOver, onClose }: Work & { on
     <Notice kind={refused.length > 0 ? "bad" : isOver ? "good" : "plain"}>
       <div class={styles["outcomes"]}>
         <strong>{title}</strong>
+        {undo !== undefined && (
+          <button type="button" class="plain" onClick={undo}>
+            Undo
+          </button>
+        )}
         {isOver && (
           <button type="button" class="plain" onClick={onClose}>
             Close
