@@ -36,12 +36,14 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 __all__ = [
-    "artifacts", "checkpoint", "dataset", "latest_checkpoint", "local_rank", "params", "phase", "plan", "progress",
-    "rank", "report", "should_stop", "size", "spec",
+    "alert", "artifacts", "checkpoint", "dataset", "latest_checkpoint", "local_rank", "params", "phase", "plan",
+    "progress", "rank", "report", "should_stop", "size", "spec",
 ]  # fmt: skip
 
 _METRICS_OF_LINE = 30  # then a line fits into what a pipe takes at once (PIPE_BUF): those of processes do not mix
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/@-]{0,63}")
+_MOST_IN_TITLE, _MOST_IN_TEXT, _MOST_ALERT_BYTES = 100, 1000, 3500  # it too fits into PIPE_BUF
+_LEVELS = ("info", "warning", "error")
 _DECISION_S = 30.0  # for the ranks to agree on where to stop
 
 
@@ -123,6 +125,48 @@ def progress(done: float, total: float | None = None) -> None:
     if total is not None:
         fields["total"] = _amount("total", total)
     _send(fields)
+
+
+_alerted: dict[str, float] = {}  # when each title was last sent
+
+
+def alert(title: str, text: str = "", level: str = "info", wait_seconds: float = 0) -> None:
+    """Tell people something now, from any rank: in the job's events, and by its webhooks.
+
+    `level` is `info`, `warning` or `error`. With `wait_seconds` the same title is sent only once in that time, by all
+    ranks together. Long texts are cut, and of too many alerts some are left out. Raises `TypeError` and `ValueError`.
+    """
+    title, text = _text("title", title), _text("text", text)
+    if level not in _LEVELS:
+        raise ValueError(f"level must be one of {', '.join(_LEVELS)}, not {level!r:.60}")
+    title, text, now = _shortened(" ".join(title.split()), _MOST_IN_TITLE), _shortened(text, _MOST_IN_TEXT), time.time()
+    if not title:
+        raise ValueError("title must not be empty")
+    wait_s = min(_amount("wait_seconds", wait_seconds), 1e8)
+    if title in _alerted and abs(now - _alerted[title]) < wait_s:
+        return
+    if len(_alerted) >= 1000:
+        _alerted.clear()
+    _alerted[title] = now
+    if not _inside:
+        print(f"alert: {level}: {title}{text and ': '}{text}", flush=True)
+        return
+    fields = {"kind": "alert", "at": now, "level": level, "title": title, "text": text, "wait_s": wait_s}
+    while len(json.dumps(fields, ensure_ascii=False).encode()) > _MOST_ALERT_BYTES:
+        fields["text"] = text = _shortened(text, len(text) * 3 // 4)
+    _write(json.dumps(fields, ensure_ascii=False))
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a text, not {type(value).__name__} {value!r:.60}")
+    return value
+
+
+def _shortened(text: str, most: int) -> str:
+    """The text, cut to so many characters, and without what is no character."""
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _amount(name: str, value: Any) -> float:

@@ -20,7 +20,9 @@ def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="An https address on the internet, or mailto:ADDRESS.")],
     events: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="job.ended, job.idle, study.ended, with commas between. Without it: all."),
+        typer.Option(
+            metavar="NAMES", help="job.alert, job.ended, job.idle, study.ended, with commas. Without it: all."
+        ),
     ] = None,
     project: Annotated[
         str | None, typer.Option(help="For the jobs and studies of this project. Without it: for your own.")

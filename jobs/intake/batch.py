@@ -6,6 +6,7 @@ from typing import Any
 
 from jobs.intake.metric_book import Value
 from jobs.intake.script_reports import ScriptReports
+from jobs.model.alerts import Alert
 from jobs.telemetry.ingest import EventRow, LogRow, MetricRow
 
 
@@ -23,3 +24,4 @@ class Batch:
     setup: dict[str, float] = field(default_factory=dict)  # seconds of the phases of rank 0 that ended
     values: list[Value] = field(default_factory=list)  # that count for the last and the best of each metric
     reports: ScriptReports | None = None  # of a script, after this batch
+    alerts: list[Alert] = field(default_factory=list)

@@ -11,10 +11,12 @@ from jobs.intake.probe_progress import ProbeIntake, ProbeRecord
 from jobs.intake.script_reports import Place, Placed, ScriptReports
 from jobs.intake.time_left import TimeLeft
 from jobs.lifecycle.store import Lease
+from jobs.model.alerts import Alert
 from jobs.model.documents import knows_epochs
 from jobs.model.log_levels import LevelReader, LogLevel
 from jobs.model.plan import Plan
 from jobs.model.records import (
+    Alerted,
     CheckpointSaved,
     CheckpointSkipped,
     DataOpened,
@@ -122,6 +124,9 @@ class BatchBuilder:
                 self._take_of_script(rank, record, batch)
             case ProbeStepped() | ProbeMeasured() | ProbeEnded():
                 self._take_probe(record, batch)
+            case Alerted():
+                said = record.model_dump(exclude={"kind"})
+                batch.alerts.append(Alert(**said, rank=rank))
             case RankExited():
                 self.exits[rank] = record
 

@@ -20,6 +20,7 @@ from jobs.intake.import_bounds import (
     wrong,
 )
 from jobs.model.records import (
+    Alerted,
     CheckpointSaved,
     CheckpointSkipped,
     EpochEnded,
@@ -40,7 +41,7 @@ from jobs.telemetry.ingest import RANK_EPOCH_METRICS
 
 CLOCKS_DIFFER = timedelta(hours=1)
 
-_OF_OTHER_PROGRAMS = (Reported, ProgressMade, ProbeStepped, ProbeMeasured, ProbeEnded)
+_OF_OTHER_PROGRAMS = (Reported, ProgressMade, Alerted, ProbeStepped, ProbeMeasured, ProbeEnded)
 _TIMES = 5  # at most so many values of a step or an epoch are no metrics
 
 

@@ -21,6 +21,7 @@ from jobs.intake.batches import BatchBuilder
 from jobs.intake.job_metrics import JobMetrics
 from jobs.intake.script_reports import ScriptReports
 from jobs.intake.tail import MAX_READ_BYTES, Tail
+from jobs.lifecycle.alerts import add_alerts
 from jobs.lifecycle.leases import StaleLease, fence, first_rank_started, phases_ended, resumed
 from jobs.lifecycle.store import Lease, get_job, is_valid, touch
 from jobs.model.plan import Plan
@@ -49,9 +50,9 @@ class Intake:
     """Reads an attempt's files and stores what is new.
 
     The supervision judges by `exits`, `pids`, `steps_seen` and `plan`. `fenced_by` is the lease of a later attempt
-    that stores what this one left. Then the job's row does not change, because the job has moved on. `printed_at` is
-    the time of the lines of logs, by default now. `batch_bytes` is about how much memory a batch
-    takes, by default some for each file.
+    that stores what this one left. Then of the job's row only the alerts change, because the job has moved on.
+    `printed_at` is the time of the lines of logs, by default now. `batch_bytes` is about how much memory a batch takes,
+    by default some for each file.
     """
 
     def __init__(
@@ -202,6 +203,8 @@ class Intake:
         ingest.store_events(session, batch.events)
         ingest.store_metrics(session, batch.metrics)
         ingest.store_logs(session, batch.logs)
+        if batch.alerts:
+            add_alerts(session, lease, batch.alerts)
 
     def _columns(self, session: Session, batch: Batch) -> dict[str, Any]:
         """The columns of the job's row that a batch changes. Its points are not stored yet."""

@@ -31,7 +31,7 @@ from jobs.db.tables import (
     Slot,
     WebhookDelivery,
 )
-from jobs.lifecycle.deliveries import JOB_ENDED, JOB_IDLE
+from jobs.lifecycle.deliveries import OF_JOBS
 from jobs.lifecycle.named_jobs import starting_from
 from jobs.lifecycle.store import JobInUse, JobNotEnded
 from jobs.model.states import TERMINAL
@@ -55,7 +55,7 @@ def delete_job(session: Session, job: Job) -> None:
     if (need := _need_of(session, job)) is not None:
         raise JobInUse(f"job {job.id} cannot be deleted: {need}")
     session.execute(insert(DeletedJob).values(id=job.id))
-    of_job = (WebhookDelivery.subject_id == job.id, WebhookDelivery.event.in_([JOB_ENDED, JOB_IDLE]))
+    of_job = (WebhookDelivery.subject_id == job.id, WebhookDelivery.event.in_(OF_JOBS))
     session.execute(delete(WebhookDelivery).where(*of_job), execution_options=_UNSYNCHRONIZED)
     session.execute(delete(Job).where(Job.id == job.id), execution_options=_UNSYNCHRONIZED)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from jobs.model.alerts import MOST_IN_TEXT, MOST_IN_TITLE, AlertLevel
 from jobs.model.plan import Plan
 from jobs.model.states import EndReason
 from jobs.model.tasks import CLASSIFICATION, Task
@@ -118,6 +119,16 @@ class ProgressMade(_Record):
     kind: Literal["progress"] = "progress"
     done: Annotated[float, Field(ge=0, lt=2**63)]
     total: Annotated[float, Field(ge=0, lt=2**63)] | None = None
+
+
+class Alerted(_Record):
+    """What a script said with `run.alert`. Any rank writes them."""
+
+    kind: Literal["alert"] = "alert"
+    level: AlertLevel
+    title: Annotated[str, Field(min_length=1, max_length=MOST_IN_TITLE)]
+    text: Annotated[str, Field(max_length=MOST_IN_TEXT)] = ""
+    wait_s: Annotated[float, Field(ge=0, lt=1e9)] = 0.0
 
 
 class RankEpochEnded(_Record):
@@ -322,6 +333,7 @@ Record = Annotated[
     | StepEnded
     | Reported
     | ProgressMade
+    | Alerted
     | RankEpochEnded
     | EpochEnded
     | CheckpointSaved

@@ -179,6 +179,7 @@ class EventKind(StrEnum):
     IDLE_WITHDRAWN = "idle_withdrawn"  # the warning
     IDLE_ACTED = "idle_acted"
     PRUNE_REQUESTED = "prune_requested"  # by its search
+    ALERT = "alert"  # of its script, or of a rule in its spec
     ENDED = "ended"
 
 

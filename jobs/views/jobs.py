@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jobs.model.alerts import AlertLevel
 from jobs.model.plan import Plan
 from jobs.model.preemption import PreemptionKind
 from jobs.model.records import ProbeFindings
@@ -120,6 +121,21 @@ class JobUsage(View):
     )
 
 
+class AlertView(View):
+    """An alert of a job: of its script, or of a rule in its spec."""
+
+    model_config = ConfigDict(from_attributes=True, extra="allow")
+
+    at: datetime
+    level: AlertLevel
+    title: str
+    text: str = ""
+    rank: int | None = Field(None, description="The rank of the script that sent it, or whose line it is")
+    rule: int | None = Field(None, description="Position of its rule in the spec, from 0. Null: a script sent it")
+    epoch: int | None = Field(None, description="Of the value that a rule is about")
+    step: int | None = Field(None, description="Of the value that a rule is about")
+
+
 class JobView(View):
     """A training job."""
 
@@ -177,6 +193,8 @@ class JobView(View):
     idle: IdleNotice | None = Field(
         None, description="A warning that nobody uses its slots, or why it was paused; null: neither"
     )
+    alerts: int = Field(0, description="How many alerts it has; its events have them all")
+    last_alert: AlertView | None = Field(None, description="The newest alert; null: there is none")
     revision: int = Field(description="A number that grows with every change of the job")
 
 

@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from jobs.views.base import View
 
-WebhookEvent = Literal["job.ended", "job.idle", "study.ended"]
+WebhookEvent = Literal["job.alert", "job.ended", "job.idle", "study.ended"]
 WebhookFormat = Literal["hora", "slack", "teams", "mail"]
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 
@@ -24,8 +24,8 @@ class NewWebhook(View):
         description="An https address on the internet, or `mailto:` and a mail address",
         json_schema_extra={"format": "web-address"},
     )
-    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=3)] = Field(
-        ["job.ended", "job.idle", "study.ended"], description="The events that are sent to it"
+    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=4)] = Field(
+        ["job.alert", "job.ended", "job.idle", "study.ended"], description="The events that are sent to it"
     )
     project: Annotated[str, StringConstraints(max_length=64)] | None = Field(
         None, description="Send the events of this project's jobs and studies; null: of the owner's own"
@@ -46,7 +46,7 @@ class WebhookChanges(View):
 
 
 class WebhookView(View):
-    """An address to which the service sends a message when a job or a study ends, or nobody uses a job's slots."""
+    """An address to which the service sends a message when a job or a study ends, and about jobs that go on."""
 
     id: str
     owner: str
@@ -70,7 +70,7 @@ class DeliveryView(View):
     """A message to a webhook, and whether it arrived."""
 
     id: int = Field(description="The same at every try, so receivers can recognise repeats")
-    event: Literal["job.ended", "job.idle", "study.ended", "ping"]
+    event: WebhookEvent | Literal["ping"]
     subject_id: str = Field(description="The id of the job or study; for a ping, of the webhook")
     status: DeliveryStatus
     attempts: int = Field(description="How often it was sent")

@@ -12,7 +12,7 @@ from jobs.model.states import NEXT, TERMINAL
 
 # Events that the ranks of an attempt report. Events about the attempt's end may come after the end.
 _REPORTED_BY_RANKS = (
-    "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved', 'checkpoint_skipped')"
+    "fresh.kind IN ('rank_started', 'first_step', 'epoch_ended', 'checkpoint_saved', 'checkpoint_skipped', 'alert')"
 )
 _SERIES = {
     "metric_points": "true", "metric_blocks": "true", "log_lines": "true", "samples": "true",

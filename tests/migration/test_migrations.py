@@ -284,17 +284,19 @@ def test_a_downgrade_takes_back_what_was_said_of_idle_slots_of_waits_and_of_chan
         connection.execute(
             "INSERT INTO job_events (job_id, kind, data)"
             " VALUES ('new', 'submitted', '{}'), ('new', 'idle_warned', '{}'), ('new', 'idle_acted', '{}'),"
-            " ('new', 'changed', '{}')"
+            " ('new', 'changed', '{}'), ('new', 'alert', '{}')"
         )
         connection.execute(
             "INSERT INTO webhooks (id, owner, url, events, secret) VALUES"
             " ('both', 'me', 'https://example.com', '{job.ended,job.idle}', 's'),"
             " ('idle', 'me', 'https://example.com', '{job.idle}', 's'),"
+            " ('alert', 'me', 'https://example.com', '{job.alert,job.idle}', 's'),"
             " ('other', 'me', 'https://example.com', '{study.ended}', 's')"
         )
         connection.execute(
             "INSERT INTO webhook_deliveries (webhook_id, event, subject_id) VALUES"
-            " ('both', 'job.idle', 'new'), ('both', 'job.ended', 'new'), ('idle', 'job.idle', 'new')"
+            " ('both', 'job.idle', 'new'), ('both', 'job.ended', 'new'), ('idle', 'job.idle', 'new'),"
+            " ('alert', 'job.alert', 'new')"
         )
     migrations.downgrade(empty, "0015")
     with psycopg.connect(empty) as connection:

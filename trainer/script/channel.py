@@ -16,6 +16,8 @@ from typing import Any
 Message = dict[str, Any]
 
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/@-]{0,63}")  # as `jobs.model.goals.METRIC_NAME`
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LEVELS = ("info", "warning", "error")  # as `jobs.model.alerts`, which a script does not wait for
 _LONGEST_PHASE = 60  # `_s` behind it makes the name of a metric
 _MOST_METRICS = 256
 _MOST_COUNT = 2**31
@@ -95,6 +97,19 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and _METRIC_NAME.fullmatch(value) is not None
 
 
+def _is_text(longest: int, shortest: int = 0) -> Callable[[object], bool]:
+    """Whether a value is a text of this length that can be written as UTF-8."""
+
+    def check(value: object) -> bool:
+        return isinstance(value, str) and shortest <= len(value) <= longest and not _SURROGATE.search(value)
+
+    return check
+
+
+def _is_level(value: object) -> bool:
+    return isinstance(value, str) and value in _LEVELS
+
+
 def _is_phase(value: object) -> bool:
     return isinstance(value, str) and len(value) <= _LONGEST_PHASE and _is_name(value)
 
@@ -122,6 +137,13 @@ _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
     "phase": {"at": _is_time, "name": _is_phase, "duration_s": _is_duration},
     "checkpoint": {"at": _is_time, "step": _is_count, "duration_s": _is_duration},
     "resumed": {"at": _is_time, "step": _is_count},
+    "alert": {
+        "at": _is_time,
+        "level": _is_level,
+        "title": _is_text(100, shortest=1),
+        "text": _is_text(1000),
+        "wait_s": _is_duration,
+    },
 }
 _REQUIRED = {
     "report": {"at", "metrics"},
@@ -129,4 +151,5 @@ _REQUIRED = {
     "phase": {"at", "name", "duration_s"},
     "checkpoint": {"at", "step", "duration_s"},
     "resumed": {"at", "step"},
+    "alert": {"at", "level", "title"},
 }

@@ -18,6 +18,7 @@ Record = dict[str, Any]
 
 _PARTS_OF_STEP = {"data": "data_wait_s", "allreduce": "allreduce_s"}
 _MOST_METRICS = 256
+_MOST_ALERTS_A_MINUTE, _MOST_ALERTS = 10, 100  # as `jobs.model.alerts`
 
 
 class Relay:
@@ -51,6 +52,8 @@ class Relay:
         self._epoch = 0
         self._epoch_at: float | None = None
         self._saved: dict[int, int] = {}  # the inodes of the checkpoints, by step
+        self._alerts = self._alerts_of_minute = 0  # that were passed on
+        self._alert_minute = 0
         self._waits: dict[str, float] = {}  # seconds of phases since the last report with a step
 
     def take(self, message: Message) -> None:
@@ -69,6 +72,8 @@ class Relay:
                 self._begin(at)
                 if self._checkpoints is not None:
                     self._write({"kind": "progress", "at": at, "done": message["done"], "total": message.get("total")})
+            case "alert":
+                self._take_alert(at, message)
             case "checkpoint":
                 self._begin(at)
                 self._take_checkpoint(at, message)
@@ -179,6 +184,19 @@ class Relay:
     def _watch_metric(self, metrics: Mapping[str, float]) -> None:
         if self._patience is not None:
             self._patience.note(metrics)
+
+    def _take_alert(self, at: float, message: Message) -> None:
+        """Pass an alert on, of any rank. One that comes after too many is passed on too: it says that there are."""
+        if (minute := int(at // 60)) != self._alert_minute:
+            self._alert_minute, self._alerts_of_minute = minute, 0
+        if self._alerts_of_minute > _MOST_ALERTS_A_MINUTE or self._alerts > _MOST_ALERTS:
+            return
+        self._alerts_of_minute += 1
+        self._alerts += 1
+        texts = {"title": message["title"], "text": message.get("text", "")}
+        record = {"kind": "alert", "at": at, "level": message["level"], **texts, "wait_s": message.get("wait_s", 0.0)}
+        self._write(record)
+        self._flush()  # people are told at once
 
     def _take_checkpoint(self, at: float, message: Message) -> None:
         if self._checkpoints is None:

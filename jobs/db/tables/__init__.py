@@ -35,7 +35,7 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0030"  # the migration that makes these tables
+SCHEMA = "0031"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Article", "ArticleVersion", "Attempt", "AuditEntry",

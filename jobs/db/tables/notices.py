@@ -18,7 +18,7 @@ class Webhook(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     owner: Mapped[str] = mapped_column(String(128))
     url: Mapped[str]
-    events: Mapped[list[str]] = mapped_column(ARRAY(String(32)))  # job.ended, job.idle, study.ended
+    events: Mapped[list[str]] = mapped_column(ARRAY(String(32)))  # job.alert, job.ended, job.idle, study.ended
     project: Mapped[str | None] = mapped_column(ForeignKey("projects.name"))  # null: only the owner's own jobs
     format: Mapped[str] = mapped_column(String(16), server_default="hora")  # `jobs.outward.webhooks.formats`
     secret: Mapped[str]  # signs the messages, so it cannot be stored as a hash
@@ -41,6 +41,7 @@ class WebhookDelivery(Base):
     webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
     event: Mapped[str] = mapped_column(String(32))
     subject_id: Mapped[str] = mapped_column(String(32))  # of the job or the study
+    event_id: Mapped[int | None] = mapped_column(BigInteger)  # of the alert in the history of the job
     payload: Mapped[dict[str, Any] | None]  # null until it is first sent; it does not change after that
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     attempts: Mapped[int] = mapped_column(server_default="0")

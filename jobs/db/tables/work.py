@@ -100,6 +100,8 @@ class Job(Base):
     # What waits to be copied to the store for too long: `jobs.views.jobs.CopiesBehind`. Null: nothing.
     copies_behind: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     idle: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))  # a `jobs.views.idle.IdleNotice`
+    alerts: Mapped[int] = mapped_column(server_default="0")  # how many its history has
+    last_alert: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))  # a `jobs.views.jobs.AlertView`
     copies_tidied_at: Mapped[datetime | None]  # when what is kept no more was last removed from the store
     work_key: Mapped[str | None] = mapped_column(String(64))  # equal for jobs that do the same with a sample
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id"))
@@ -388,6 +390,7 @@ class JobEvent(Base):
             id,
             postgresql_where=text("kind IN ('checkpoint_saved', 'epoch_ended')"),
         ),
+        Index("ix_job_events_alerts", job_id, id, postgresql_where=text("kind = 'alert'")),
     )
 
 

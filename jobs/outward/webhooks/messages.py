@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 from jobs.db.tables import Job, Study, Webhook, WebhookDelivery
@@ -50,10 +51,13 @@ def payload_of(
     subject: Job | Study | None,
     *,
     counts: dict[str, int],
-    idle: dict[str, Any] | None = None,
+    more: Mapping[str, Any] = {},
     base_url: str,
 ) -> dict[str, Any]:
-    """The message of a delivery. `counts` are a study's jobs by status, `idle` is the notice about a job's slots."""
+    """The message of a delivery. `counts` are a study's jobs by status.
+
+    `more` has `idle`, the notice about a job's slots, or `alert`.
+    """
     payload: dict[str, Any] = {
         "event": delivery.event,
         "delivery": delivery.id,
@@ -67,9 +71,7 @@ def payload_of(
             payload["study"] = _study(subject, counts, base_url)
         case None:
             pass
-    if idle is not None:
-        payload["idle"] = idle
-    return payload
+    return payload | {name: value for name, value in more.items() if value is not None}
 
 
 def _job(job: Job, base_url: str) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-Tone = Literal["good", "bad", "neutral"]
+Tone = Literal["good", "warning", "bad", "neutral"]
 
 _TONES: dict[str, Tone] = {"succeeded": "good", "failed": "bad"}
+_TONES_OF_ALERTS: dict[str, Tone] = {"error": "bad", "warning": "warning"}
 _MOST_TEXT = 1000  # of a fact
 _MOST_TITLE = 140
 
@@ -29,7 +30,8 @@ class Notice:
 def notice_of(payload: Mapping[str, Any]) -> Notice:
     """What a stored message says."""
     if "job" in payload:
-        return _of_job(payload["job"], payload.get("idle"))
+        alert = payload.get("alert")
+        return _of_job(payload["job"], payload.get("idle")) if alert is None else _of_alert(payload["job"], alert)
     if "study" in payload:
         return _of_study(payload["study"])
     return Notice("Hora can reach you", "neutral", (("webhook", str(payload["webhook"])),), None)
@@ -43,6 +45,13 @@ def _of_job(job: Mapping[str, Any], idle: Mapping[str, Any] | None) -> Notice:
         what = "was stopped" if job.get("ended_at") else "was paused" if idle.get("acted_at") else "is idle"
         title, tone = f"{_cut(name, _MOST_TITLE)} {what}", "bad"
     return Notice(title, tone, tuple(_facts_of_job(job, idle)), _page(job))
+
+
+def _of_alert(job: Mapping[str, Any], alert: Mapping[str, Any]) -> Notice:
+    title = f"{_cut(str(job['name']), _MOST_TITLE)}: {_cut(str(alert['title']), _MOST_TITLE)}"
+    text = [("text", _cut(str(alert["text"])))] if alert.get("text") else []
+    facts = [*text, ("level", str(alert["level"])), *_whose(job)]
+    return Notice(title, _TONES_OF_ALERTS.get(str(alert["level"]), "neutral"), tuple(facts), _page(job))
 
 
 def _facts_of_job(job: Mapping[str, Any], idle: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
@@ -61,6 +70,10 @@ def _facts_of_job(job: Mapping[str, Any], idle: Mapping[str, Any] | None) -> Ite
         yield "ran for", _duration(ran.total_seconds())
     if job.get("gpu_hours") is not None:
         yield "GPU-hours", f"{job['gpu_hours']:.2f}"
+    yield from _whose(job)
+
+
+def _whose(job: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "of", f"{job['owner']}, project {job['project']}"
     yield "job", str(job["id"])
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job, JobEvent, Study, Webhook, WebhookDelivery
 from jobs.lifecycle import rights_now
-from jobs.lifecycle.deliveries import JOB_ENDED, JOB_IDLE, STUDY_ENDED, add_study_deliveries
+from jobs.lifecycle.deliveries import JOB_ALERT, JOB_IDLE, OF_JOBS, STUDY_ENDED, add_study_deliveries
 from jobs.model.states import TERMINAL, EventKind
 from jobs.outward.webhooks import mail_hours, messages
 from jobs.outward.webhooks.formats import MAIL
@@ -150,8 +150,8 @@ def _claim_delivery(
 def _payload(session: Session, delivery: WebhookDelivery, webhook: Webhook, base_url: str) -> dict[str, Any]:
     subject: Job | Study | None = None
     counts: dict[str, int] = {}
-    idle: dict[str, Any] | None = None
-    if delivery.event in (JOB_ENDED, JOB_IDLE):
+    more: dict[str, Any] = {}
+    if delivery.event in OF_JOBS:
         subject = session.get(Job, delivery.subject_id)
     if delivery.event == JOB_IDLE:
         # As it was said then: the warning may have been withdrawn. It was written in the transaction of the delivery.
@@ -160,14 +160,16 @@ def _payload(session: Session, delivery: WebhookDelivery, webhook: Webhook, base
             JobEvent.kind.in_(_OF_IDLE_SLOTS),
             JobEvent.at <= delivery.created_at,
         )
-        idle = session.scalar(said.order_by(JobEvent.id.desc()).limit(1))
+        more["idle"] = session.scalar(said.order_by(JobEvent.id.desc()).limit(1))
+    if delivery.event == JOB_ALERT and (alert := session.get(JobEvent, delivery.event_id)) is not None:
+        more["alert"] = {"at": alert.at.isoformat(), "attempt": alert.attempt, **alert.data}
     if delivery.event == STUDY_ENDED:
         subject = session.get(Study, delivery.subject_id)
         rows = session.execute(
             select(Job.status, func.count()).where(Job.study_id == delivery.subject_id).group_by(Job.status)
         )
         counts = {status.value: jobs for status, jobs in rows}
-    return messages.payload_of(delivery, webhook, subject, counts=counts, idle=idle, base_url=base_url)
+    return messages.payload_of(delivery, webhook, subject, counts=counts, more=more, base_url=base_url)
 
 
 def settle(session: Session, delivery: Claimed, answer: Answer, *, jitter: float) -> Verdict | None:

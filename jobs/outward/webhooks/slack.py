@@ -53,7 +53,7 @@ def _text(text: str, *, bold: bool = False) -> dict[str, Any]:
 
 def _fallback(notice: Notice) -> str:
     """Title, reason and link in one line each."""
-    facts = [f"{_escaped(name)}: {_escaped(value)}" for name, value in notice.facts if name in ("why", "error")]
+    facts = [f"{_escaped(name)}: {_escaped(value)}" for name, value in notice.facts if name in ("why", "error", "text")]
     links = [] if notice.link is None else [f"<{notice.link}|{_OPEN}>"]
     return "\n".join([_escaped(notice.title), *facts, *links])
 

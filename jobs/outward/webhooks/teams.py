@@ -11,7 +11,7 @@ from typing import Any
 from jobs.outward.webhooks.notices import Notice
 from jobs.outward.webhooks.retries import Answer
 
-_COLOURS = {"good": "good", "bad": "attention", "neutral": "default"}
+_COLOURS = {"good": "good", "warning": "warning", "bad": "attention", "neutral": "default"}
 # Incoming webhooks answer 200 although the message did not arrive, and say so in the text.
 _FAILED = re.compile(r"endpoint returned HTTP error ([1-5][0-9]{2})")
 

@@ -36,7 +36,7 @@ def test_the_secret_of_a_webhook_is_shown_once(client_of: ClientOf, sessions: Se
         "id": webhook["id"],
         "owner": "alice",
         "url": URL,
-        "events": ["job.ended", "job.idle", "study.ended"],
+        "events": ["job.alert", "job.ended", "job.idle", "study.ended"],
         "project": None,
         "format": "hora",
         "created_at": webhook["created_at"],

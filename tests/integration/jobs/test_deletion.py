@@ -63,7 +63,7 @@ def an_ended_job(sessions: Sessions, *, lines: int = 3) -> str:
         session.add(Mirror(job_id=lease.job_id))
         session.add(Webhook(id="hook", owner="me", url="https://x", events=["job.ended"], secret="s"))
         session.flush()
-        for subject_id, event in ((lease.job_id, "job.ended"), (lease.job_id, "job.idle"), ("other", "job.ended")):
+        for subject_id, event in ((lease.job_id, "job.ended"), (lease.job_id, "job.alert"), ("other", "job.ended")):
             session.add(WebhookDelivery(webhook_id="hook", event=event, subject_id=subject_id))
     add_series(sessions, lease.job_id, lines=lines)
     return lease.job_id

@@ -166,7 +166,7 @@ except OSError as error:
         ("run.report(loss=10**400)", "ValueError: loss must be a number that a float can hold"),
         ("run.report(**{'a b': 1})", "ValueError: 'a b' is no name of a metric"),
         ("run.phase('p' * 61)", "ValueError: the name of a phase has at most 60"),
-        ("run.reprot", "AttributeError: hora.run has no 'reprot'; there are: artifacts"),
+        ("run.reprot", "AttributeError: hora.run has no 'reprot'; there are: alert, artifacts"),
     ],
 )
 def test_mistakes_are_named(call: str, error: str) -> None:
@@ -219,3 +219,34 @@ def test_inside_hora_it_continues_and_stops_at_the_agreed_call(tmp_path: Path) -
     assert [(message["kind"], message["step"]) for message in messages] == [("resumed", 42)]
     assert inside.control.has_answered_yes
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_an_alert_outside_hora_is_printed(tmp_path: Path) -> None:
+    script = "run.alert('it  is\\nslow', 'very', level='warning')\nrun.alert('x', wait_seconds=60)\n" * 2
+    assert (
+        output(tmp_path, script)
+        == "alert: warning: it is slow: very\nalert: info: x\nalert: warning: it is slow: very\n"
+    )
+
+
+def test_an_alert_is_a_message_that_fits_into_a_pipe_whatever_it_says(tmp_path: Path) -> None:
+    inside = Inside(tmp_path, rank=1)
+    script = """
+run.alert("diverged", level="error", wait_seconds=60)
+run.alert("diverged", "again", wait_seconds=60)
+run.alert("t" * 200, "\\ud800\\0😀" * 1000)
+"""
+    printed, (first, second) = inside.play(script)
+    assert printed == ""
+    at = first.pop("at"), second.pop("at")
+    assert at[0] <= at[1]
+    assert first == {"kind": "alert", "level": "error", "title": "diverged", "text": "", "wait_s": 60.0}
+    assert second["title"] == "t" * 99 + "…"
+    assert second["text"].startswith("?\0😀?\0😀")
+    assert len(json.dumps(second, ensure_ascii=False).encode()) < 4096
+
+
+@pytest.mark.parametrize("call", ["''", "'\\n'", "3", "'a', 3", "'a', level='fatal'", "'a', wait_seconds=-1"])
+def test_a_wrong_alert_is_refused(call: str, tmp_path: Path) -> None:
+    script = f"try:\n    run.alert({call})\nexcept (TypeError, ValueError) as error:\n    print('refused:', error)"
+    assert output(tmp_path, script).startswith("refused: ")

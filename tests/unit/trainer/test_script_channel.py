@@ -12,6 +12,8 @@ from trainer.script.channel import Channel, checked
 
 REPORT = {"kind": "report", "at": 1.0, "step": 3, "epoch": 1, "metrics": {"loss": 0.5}, "phases": {"data": 0.1}}
 
+ALERT = {"kind": "alert", "at": 1.0, "level": "info", "title": "a", "text": "é" * 1000, "wait_s": 0.5}
+
 
 @pytest.mark.parametrize(
     "message",
@@ -22,11 +24,12 @@ REPORT = {"kind": "report", "at": 1.0, "step": 3, "epoch": 1, "metrics": {"loss"
         {"kind": "phase", "at": 1.0, "name": "load", "duration_s": 0.0},
         {"kind": "checkpoint", "at": 1.0, "step": 2**31 - 1, "duration_s": 1.5},
         {"kind": "resumed", "at": 1.0, "step": 0},
+        ALERT,
     ],
 )
 def test_messages_of_known_kinds_are_taken_and_need_their_fields(message: dict[str, Any]) -> None:
     assert checked(json.dumps(message).encode()) == message
-    for name in message.keys() - {"step", "epoch", "phases", "total"} or {"at"}:
+    for name in message.keys() - {"step", "epoch", "phases", "total", "text", "wait_s"} or {"at"}:
         assert checked(json.dumps({key: value for key, value in message.items() if key != name}).encode()) is None
     assert checked(json.dumps({**message, "extra": 1}).encode()) is None
 
@@ -108,3 +111,14 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
             assert list(channel.messages()) == [REPORT]
     finally:
         os.close(channel.descriptor)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("level", "fatal"), ("level", ["info"]), ("title", ""), ("title", "a" * 101), ("title", None),
+        ("title", "\ud800"), ("text", "a" * 1001), ("text", "\udfff"), ("wait_s", -1.0), ("wait_s", "1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_alert_is_left_out(field: str, value: object) -> None:
+    assert checked(json.dumps({**ALERT, field: value}).encode()) is None

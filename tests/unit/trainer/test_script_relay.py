@@ -167,3 +167,17 @@ def test_other_ranks_write_only_their_own_reports() -> None:
 def test_progress_is_written_by_rank_0(checkpoints: Checkpoints) -> None:
     progress = Rank(checkpoints).take("progress", 1, done=2.0, total=8.0)[-1]
     assert progress == {"kind": "progress", "at": BEGAN + 1, "done": 2.0, "total": 8.0}
+
+
+def test_alerts_of_any_rank_are_passed_on_at_once_but_not_too_many() -> None:
+    rank = Rank()
+    first = rank.take("alert", 1, level="error", title="a", text="b", wait_s=5.0)
+    alert = {"kind": "alert", "at": BEGAN + 1, "level": "error", "title": "a", "text": "b", "wait_s": 5.0}
+    assert first == [alert, {"kind": "flush"}]
+    for number in range(100_000):
+        rank.take("alert", number / 1000, level="info", title="a")
+    of_minutes = [int(record["at"] // 60) for record in rank.written if record["kind"] == "alert"]
+    assert {minute: of_minutes.count(minute) for minute in of_minutes} == {16: 11, 17: 11, 18: 11}
+    for number in range(1000):
+        rank.take("alert", (number % 2) * 60, level="info", title="a")
+    assert sum(record["kind"] == "alert" for record in rank.written) == 101

@@ -11,6 +11,7 @@ import { Secret } from "../settings/secret.tsx";
 const EVENTS = [
   ["job.ended", "a job ends"],
   ["job.idle", "nobody uses the slots of a job"],
+  ["job.alert", "a job has an alert"],
   ["study.ended", "a study ends"],
 ] as const;
 

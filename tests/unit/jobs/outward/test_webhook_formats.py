@@ -78,6 +78,21 @@ def test_a_notice_about_idle_slots_says_what_was_done(ended_at: str | None, acte
     assert (notice.title, notice.facts[0]) == (title, ("why", "its 8 GPUs are idle"))
 
 
+@pytest.mark.parametrize(("level", "tone"), [("info", "neutral"), ("warning", "warning"), ("error", "bad")])
+def test_a_notice_of_an_alert_says_what_was_said_and_of_which_job(level: str, tone: str) -> None:
+    alert = {"level": level, "title": "val_loss > 3", "text": "val_loss is 4.2 in epoch 4", "rule": 0}
+    notice = notice_of(message(status="running") | {"event": "job.alert", "alert": alert})
+    assert (notice.title, notice.tone, notice.link) == ("chips-8gpu: val_loss > 3", tone, PAGE)
+    assert notice.facts == (
+        ("text", "val_loss is 4.2 in epoch 4"),
+        ("level", level),
+        ("of", "ann, project vision"),
+        ("job", "3k9v0t2m7x1q"),
+    )
+    hostile = message() | {"alert": {"level": "info", "title": HOSTILE, "text": HOSTILE}}
+    assert "<!channel>" not in document("slack", hostile)["text"]
+
+
 def test_a_notice_of_a_study_and_a_ping() -> None:
     study = {
         "id": "st1", "name": "sweep", "owner": "ann", "project": "vision", "counts": {"succeeded": 3, "failed": 1},

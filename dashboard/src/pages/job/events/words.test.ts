@@ -84,6 +84,15 @@ test("a warning about idle slots and its withdrawal are told", () => {
   assert.equal(detailOf(event("idle_withdrawn", { why: "its slots are used again" })), "its slots are used again");
 });
 
+test("an alert is shown with its level and what it says", () => {
+  assert.equal(kindOf(event("alert")), "Alert");
+  assert.equal(
+    detailOf(event("alert", { level: "error", title: "NaN", text: "at step 3", rank: 1 })),
+    "error: NaN: at step 3",
+  );
+  assert.equal(detailOf(event("alert", { level: "info", title: "slow", text: "" })), "info: slow");
+});
+
 test("a pause says why, unless a person asked for it", () => {
   const why = "its GPU was below 5 % for 30 minutes";
   assert.equal(detailOf(event("pause_requested", { why })), why);

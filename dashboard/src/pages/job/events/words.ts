@@ -35,6 +35,7 @@ const KINDS: Record<JobEvent["kind"], string> = {
   idle_withdrawn: "Idle warning withdrawn",
   idle_acted: "Idle for too long",
   prune_requested: "Pruned by its search",
+  alert: "Alert",
   ended: "Ended",
 };
 
@@ -78,6 +79,8 @@ export function detailOf({ kind, data }: JobEvent): string {
     case "idle_warned":
     case "idle_acted":
       return idleText(data as unknown as IdleNotice);
+    case "alert":
+      return [data["level"], data["title"], data["text"]].filter(Boolean).join(": ");
     case "pause_requested":
     case "idle_withdrawn":
     case "prune_requested":
