@@ -10,6 +10,15 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 
+class AlertRulePart(TypedDict, total=False):
+    """When to alert people: of a metric (`when`), or of a line of the log (`log`). It speaks once in a job."""
+
+    when: str | None
+    in_a_row: int
+    log: str | None
+    level: Literal["info", "warning", "error"]
+
+
 class AllreducePart(TypedDict, total=False):
     """The messages in which the ranks average their gradients."""
 
@@ -248,6 +257,7 @@ class CallFields(TypedDict, total=False):
     time_limit_s: float | None
     stall_timeout_s: float
     idle: IdlePart | None
+    alerts: list[AlertRulePart]
     seed: int
     labels: Mapping[str, str]
     probe: ProbePart | None

@@ -19,6 +19,7 @@ from jobs.db.tables import Attempt
 from jobs.intake.batch import Batch
 from jobs.intake.batches import BatchBuilder
 from jobs.intake.job_metrics import JobMetrics
+from jobs.intake.rule_watch import RuleWatch
 from jobs.intake.script_reports import ScriptReports
 from jobs.intake.tail import MAX_READ_BYTES, Tail
 from jobs.lifecycle.alerts import add_alerts
@@ -92,6 +93,8 @@ class Intake:
         self._builder = BatchBuilder(
             lease, job, first_step_seen=first_step_seen, reports=reports, printed_at=printed_at
         )
+        rules = [] if printed_at is not None else job.spec.get("alerts") or []  # an import tells nobody of the past
+        self._rules = RuleWatch(rules, is_script=self._builder.is_script)
         self._metrics = JobMetrics(job, attempt=lease.number, is_first=lease.number == 1 and not first_step_seen)
 
     @property
@@ -144,6 +147,7 @@ class Intake:
             return False
         positions = {name: tail.offset for name, tail in self._tails()}
         positions |= {name: after for name, (_, after) in offsets.items()}
+        positions |= self._rules.judge(batch, self._offsets)
         with self._sessions.begin() as session:
             self._move_offsets(session, positions)
             self._store(session, batch)
@@ -151,6 +155,7 @@ class Intake:
         for tail, after in offsets.values():
             tail.offset = after
         self._builder.note_stored(batch)
+        self._rules.note_stored(batch)
         return True
 
     def _move_offsets(self, session: Session, positions: dict[str, int]) -> None:
@@ -215,6 +220,7 @@ class Intake:
         if "summary" in columns:
             columns["summary"] = self._metrics.completed(session, columns["summary"])
             columns["metrics"] = columns["summary"]["metrics"]
+            batch.logs += self._rules.unheard_of(columns["metrics"], self._lease)
         return columns
 
 

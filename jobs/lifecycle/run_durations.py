@@ -24,7 +24,7 @@ MOST_DURATIONS = 5  # stored for each kind of job
 _IRRELEVANT = {
     "name", "project", "labels", "goal", "priority", "after", "placement", "pool", "min_gpus", "max_restarts",
     "time_limit_s", "stall_timeout_s", "learning_rate", "lr_scaling", "base_batch", "warmup_epochs", "schedule",
-    "weight_decay", "clip_norm", "label_smoothing", "class_weights", "seed", "idle",
+    "weight_decay", "clip_norm", "label_smoothing", "class_weights", "seed", "idle", "alerts",
 }  # fmt: skip
 
 _WORK: Any = {

@@ -18,6 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from jobs.model.alert_rules import MOST_RULES, AlertRule
 from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.goals import best_by, is_better_lower
 from jobs.model.pools import POOL
@@ -66,8 +67,8 @@ from jobs.model.tasks import AnyTask, epoch_metrics
 from jobs.model.yaml_text import load_yaml
 
 __all__ = [
-    "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AllreduceSpec",
-    "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "GoalSpec", "IdleSpec", "ModelSpec",
+    "DEFAULT_PROJECT", "EPOCH_METRICS", "MAX_BYTES", "MAX_GPUS", "MAX_SECONDS", "SHORTHAND", "AlertRule",
+    "AllreduceSpec", "CheckpointSpec", "Column", "DatasetSpec", "EarlyStopping", "GoalSpec", "IdleSpec", "ModelSpec",
     "Name", "OptimizerSpec", "Pixels", "ProbeSpec", "ProjectName", "ScheduleSpec", "Share", "Source", "Spec",
     "SyntheticData", "WrongSynthetic", "is_synthetic", "parse_spec", "spec_from", "synthetic_of",
     "unknown_class",
@@ -384,6 +385,12 @@ class Spec(SpecRules):
         None,
         description="What to do when [nobody uses the slots](idle.md). `null`: as its project says, and if that says"
         " nothing, nothing.",
+    )
+    alerts: list[AlertRule] = Field(
+        [],
+        max_length=MOST_RULES,
+        description="Up to 10 rules that [tell people](alerts.md#by-a-rule) of a metric or a line of the log while the"
+        " job runs: `[{when: val_loss > 3}]`.",
     )
     seed: int = Field(
         42, ge=0, lt=2**32, description="Decides the initial weights, the split, and the sample order of every epoch."

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from jobs.model.alert_rules import AlertRule, condition_of
 from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.problems import wrong_inner_field
 from jobs.model.recipe_fields import ScheduleSpec
@@ -108,6 +109,14 @@ class SpecRules(SpecPart):
         if goal is not None and info.data.get("code", "") is None:
             _require_epoch_metric("metric", goal.metric, info)
         return goal
+
+    @field_validator("alerts", check_fields=False)
+    @classmethod
+    def _are_of_reported_metrics(cls, alerts: list[AlertRule], info: ValidationInfo) -> list[AlertRule]:
+        for place, rule in enumerate(alerts):
+            if rule.when is not None and info.data.get("code", "") is None:
+                _require_epoch_metric(f"{place}.when", condition_of(rule.when).metric, info)
+        return alerts
 
     @field_validator("early_stopping", check_fields=False)
     @classmethod

@@ -207,6 +207,8 @@ TEXTS: dict[str, Text] = {
     "event-id": in_header(_opaque("event-id", with_checksum(_streams))),
     "file-name": damaged(one_of("chips.zip", "chips.tar.gz", "chips.parquet", "x.npz", ".", "..", "a.b.c")),
     "idempotency-key": in_header(damaged(one_of("k", "key-1", "x" * 255, "a b", "~"))),
+    "alert-condition": damaged(one_of("val_loss > 3", "loss = nan", "val_accuracy<=.5", "a b > 1", "loss > 1e999")),
+    "log-pattern": damaged(one_of("CUDA error|NaN", "a*b", r"\|\*\\", "|", "*", ".*", "\\d+")),
     "job-id": damaged(_job_id),
     "kinds": _some_of("event", "state", "progress", "metrics", "logs", "end"),
     "argument": damaged(one_of("python", "train.py", "--lr={params.lr}", "{batch_size}", "{{x}}", "{no}", "{", "")),

@@ -1,6 +1,7 @@
-"""Alerts of scripts: stored once, whoever reads them, in the history, on the job, and for webhooks."""
+"""Alerts of scripts and of rules: stored once, whoever reads them, in the history, on the job, and for webhooks."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ from jobs.lifecycle.deliveries import JOB_ALERT, JOB_ENDED
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
 from jobs.model.alerts import MOST_A_MINUTE
-from jobs.model.records import Alerted
+from jobs.model.records import Alerted, EpochEnded, Reported, ScriptSummary, Summarized
 from jobs.model.states import EndReason, EventKind
 from jobs.outward.webhooks import outbox
-from tests.integration.jobs import job_rows
-from tests.integration.jobs.intake.rank_files import step_ended, write
+from tests.integration.jobs import code_rows, job_rows
+from tests.integration.jobs.intake.rank_files import log_lines, step_ended, write, write_log
 from tests.integration.jobs.test_outbox import a_webhook
 from worker.attempt.leftovers import store_leftovers
-from worker.attempt.paths import AttemptPaths
+from worker.attempt.paths import AttemptPaths, paths_of
 
 
 def said(title: str, at: float = 100.0, **fields: Any) -> Alerted:
@@ -122,3 +123,100 @@ def test_what_a_fenced_attempt_said_is_stored_once_by_the_next_one(
         attempts = session.scalars(select(JobEvent.attempt).where(JobEvent.kind == EventKind.ALERT)).all()
     assert attempts == [1, 1]
     assert job_rows.the_job(sessions, lease.job_id).alerts == 2
+
+
+def epoch_ended(epoch: int, val_loss: float) -> EpochEnded:
+    return EpochEnded(
+        at=100.0 + epoch, epoch=epoch, step=10 * epoch, wall_s=1.0, samples_per_s=9.0, learning_rate=0.1,
+        metrics={"val_loss": val_loss},
+    )  # fmt: skip
+
+
+def an_attempt_with(sessions: Sessions, folder: Path, **spec: Any) -> tuple[Lease, AttemptPaths]:
+    lease = job_rows.a_claimed_attempt(sessions, **spec)
+    paths = paths_of(folder, lease.job_id, lease.number)
+    paths.create()
+    return lease, paths
+
+
+def test_a_rule_counts_epochs_in_a_row_over_readers_and_speaks_once_in_a_job(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    rules = [{"when": "val_loss > 3", "in_a_row": 2, "level": "error"}, {"when": "samples_per_s < 10"}]
+    lease, paths = an_attempt_with(sessions, tmp_path, alerts=rules)
+    write(paths, 0, epoch_ended(1, 4.0), epoch_ended(2, 2.0), epoch_ended(3, math.nan), epoch_ended(4, 4.0))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    slow = {"level": "warning", "title": "samples_per_s < 10", "text": "samples_per_s is 9 in epoch 1", "rule": 1}
+    assert stored(sessions) == [slow | {"epoch": 1}]
+    write(paths, 0, epoch_ended(5, 4.2), epoch_ended(6, 4.0), epoch_ended(7, 1.0))
+    second = Intake(sessions, lease, paths, ranks=2)  # the first one was killed
+    second.store_new()
+    high = {
+        "level": "error",
+        "title": "val_loss > 3, 2 times in a row",
+        "text": "val_loss is 4.2 in epoch 5",
+        "rule": 0,
+    }
+    assert stored(sessions)[1:] == [high | {"epoch": 5}]
+    write(paths, 0, epoch_ended(8, 4.0), epoch_ended(9, 4.0))
+    second.store_new()
+    Intake(sessions, lease, paths, ranks=2).drain()
+    assert (len(stored(sessions)), job_rows.the_job(sessions, lease.job_id).alerts) == (2, 2)
+
+
+def test_a_rule_finds_a_line_of_any_rank_once(sessions: Sessions, tmp_path: Path) -> None:
+    lease, paths = an_attempt_with(sessions, tmp_path, alerts=[{"log": "CUDA*error|NaN"}, {"log": "never"}])
+    write_log(paths, 0, b"cuda error\n\x1b[31mCUDA out of memory\x00\n")
+    write_log(paths, 1, b"step 1: NaN\n" * 3)
+    intake = Intake(sessions, lease, paths, ranks=2)
+    intake.store_new()
+    write_log(paths, 0, b"CUDA error\n")
+    intake.store_new()
+    found = {"level": "warning", "title": "The log has CUDA*error|NaN", "text": "step 1: NaN", "rank": 1, "rule": 0}
+    assert stored(sessions) == [found]
+
+
+def test_a_rule_of_a_script_sees_steps_of_rank_0_and_says_at_the_end_what_it_never_saw(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    script = {"code": code_rows.an_archive(sessions, b"a"), "command": ["python", "train.py"]}
+    rules = [{"when": "loss = nan"}, {"when": "val_los > 1"}, {"when": "step_time_s > 9"}]
+    lease, paths = an_attempt_with(sessions, tmp_path, **script, alerts=rules)
+    write(paths, 1, Reported(at=1.0, step=1, metrics={"loss": math.nan}))
+    intake = Intake(sessions, lease, paths, ranks=2)
+    intake.store_new()
+    assert stored(sessions) == []
+    write(paths, 0, Reported(at=1.0, step=7, metrics={"loss": math.inf, "val_loss": 1.0}))
+    write(paths, 0, Summarized(at=2.0, summary=ScriptSummary(wall_s=1.0, setup_s=1.0)))
+    intake.store_new()
+    (alert,) = stored(sessions)
+    assert (alert["text"], alert["step"]) == ("loss is inf at step 7", 7)
+    assert log_lines(sessions) == [
+        (0, "hora: alerts.1 waits for the metric val_los, which was never reported; did you mean val_loss?")
+    ]
+
+
+def test_a_rule_finds_what_a_fenced_attempt_left_and_counts_anew_in_the_next_one(
+    sessions: Sessions, tmp_path: Path
+) -> None:
+    lease, paths = an_attempt_with(sessions, tmp_path, alerts=[{"when": "val_loss > 3", "in_a_row": 2}, {"log": "NaN"}])
+    write(paths, 0, epoch_ended(1, 4.0))
+    Intake(sessions, lease, paths, ranks=2).store_new()
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        leases.release(session, lease.attempt_id)
+    write_log(paths, 0, b"NaN\n")
+    later = job_rows.an_attempt(sessions, lease.job_id)
+    with sessions.begin() as session:
+        leases.claim(session, later.attempt_id, lease_s=60)
+    store_leftovers(sessions, later, tmp_path, meanwhile=lambda: None)
+    paths = paths_of(tmp_path, later.job_id, later.number)
+    paths.create()
+    intake = Intake(sessions, later, paths, ranks=2)
+    write_log(paths, 0, b"NaN\n")
+    write(paths, 0, epoch_ended(2, 4.0))
+    intake.store_new()
+    assert [one["rule"] for one in stored(sessions)] == [1]
+    write(paths, 0, epoch_ended(3, 4.0))
+    intake.store_new()
+    assert [one["rule"] for one in stored(sessions)] == [1, 0]

@@ -73,6 +73,7 @@ allreduce:
 placement: pack
 pool: slurm:main
 idle: {below: 5, for_s: 1800, action: pause}
+alerts: [{when: val_loss > 3, in_a_row: 2, level: error}, {log: CUDA error|NaN}]
 priority: 50
 after: [3k9v0t2m7x1q]
 project: default

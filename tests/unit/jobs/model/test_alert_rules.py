@@ -1,0 +1,99 @@
+"""Rules that alert: what their texts mean, what is refused and how, and that no pattern takes long."""
+
+import math
+import time
+from typing import Any
+
+import pytest
+
+from jobs.model.alert_rules import condition_of, first_with, pattern_of
+from jobs.model.problems import InvalidSpec
+from jobs.model.spec import spec_from
+from jobs.model.stored_spec import stored_spec
+from tests.waiting import slowdown
+
+SPEC = {"dataset": "digits"}
+SCRIPT = {"code": "0" * 64, "command": ["python", "train.py"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds", "fails"),
+    [
+        ("val_loss > 3", (3.1, math.inf), (3.0, math.nan)), ("loss>=-1e-3", (0.0, -0.001), (-1.0, math.nan)),
+        ("a/b:c <= .5", (0.5,), (0.6, math.nan)), ("loss = 0", (0.0,), (1.0, math.nan)),
+        ("loss != 0", (1.0, math.nan), (0.0,)), ("  loss = NaN ", (math.nan, math.inf), (1.0,)),
+        ("loss != nan", (1.0,), (math.nan, -math.inf)),
+    ],
+)  # fmt: skip
+def test_a_condition_holds_for_some_values(text: str, holds: tuple[float, ...], fails: tuple[float, ...]) -> None:
+    condition = condition_of(text)
+    assert [*map(condition.holds, holds)] == [True] * len(holds)
+    assert [*map(condition.holds, fails)] == [False] * len(fails)
+    assert condition_of(str(condition)) == condition
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines", "found"),
+    [
+        ("CUDA error|NaN", ["nan", "cuda error", "x CUDA error: 3"], 2), ("CUDA error|NaN", ["is NaN"], 0),
+        ("loss*nan", ["nan loss", "loss is nan"], 1), ("a*a", ["a", "aa"], 1), (r"a\*b|\|\\\.", ["a-b", "|\\."], 1),
+        ("ab", ["a", "b"], None), ("*é*", ["\x1b[31mé"], 0),
+    ],
+)  # fmt: skip
+def test_a_pattern_is_in_a_line(pattern: str, lines: list[str], found: int | None) -> None:
+    assert first_with(pattern_of(pattern), lines) == found
+
+
+def test_no_pattern_takes_long() -> None:
+    """Python's `re` would take years for such a line, and seconds for such a batch."""
+    began = time.monotonic()
+    line = "a" * 16_384
+    for pattern in ("a*" * 99 + "b", "|".join(["a*b"] * 50), "a" * 199 + "b"):
+        assert first_with(pattern_of(pattern), [line] * 64) is None
+        assert first_with(pattern_of(pattern), ["", *[line] * 63, "b"]) is None
+    assert first_with(pattern_of("|".join("abcdefgh" * 12)), [""] * 1_000_000) is None
+    assert time.monotonic() - began < 2 * slowdown()
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "words"),
+    [
+        ({"when": "val_los > 3"}, "alerts.0.when", "did you mean val_loss?"),
+        ({"when": "val_loss == 3"}, "alerts.0.when", "no such operator `==`; did you mean `=`?"),
+        ({"when": "loss >< 3"}, "alerts.0.when", "allowed: = != < <= > >="),
+        ({"when": "val_loss > x"}, "alerts.0.when", "`x` is no number"),
+        ({"when": "val_loss > 1e999"}, "alerts.0.when", "`1e999` is no number"),
+        ({"when": "loss > nan"}, "alerts.0.when", "write loss = nan"),
+        ({"when": "val loss > 3"}, "alerts.0.when", "such as val_loss > 3"),
+        ({"when": "3x > 3"}, "alerts.0.when", "`3x` is no metric"),
+        ({"when": "loss > 3\n"}, "alerts.0.when", "one line"),
+        ({}, "alerts.0", "either when"),
+        ({"when": "loss > 3", "log": "a"}, "alerts.0", "either when"),
+        ({"log": "a", "in_a_row": 2}, "alerts.0.in_a_row", "is for when"),
+        ({"log": r"\d+"}, "alerts.0.log", r"`\d` means nothing here"),
+        ({"log": "a\\"}, "alerts.0.log", r"`\` means nothing here"),
+        ({"log": "a.*b"}, "alerts.0.log", "write * for any characters"),
+        ({"log": "a||b"}, "alerts.0.log", "each side of a |"),
+        ({"log": " * "}, "alerts.0.log", "more than spaces"),
+        ({"log": "a" * 201}, "alerts.0.log", "at most 200 characters"),
+        ({"when": "loss > 3", "level": "warn"}, "alerts.0.level", "did you mean 'warning'?"),
+        ({"when": "loss > 3", "in_a_row": 0}, "alerts.0.in_a_row", "at least 1"),
+        ({"whne": "loss > 3"}, "alerts.0.whne", "did you mean `when`?"),
+    ],
+)
+def test_a_wrong_rule_is_refused_at_its_field(rule: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(InvalidSpec) as raised:
+        spec_from({**SPEC, "alerts": [rule]})
+    problem = raised.value.problems[0]
+    assert (problem.field, words in problem.message) == (field, True), problem.message
+
+
+def test_a_spec_has_up_to_10_rules_and_a_script_reports_any_metric() -> None:
+    rules = [{"when": "my/score < 0.5"}] * 10
+    assert len(spec_from({**SCRIPT, "alerts": rules}).alerts) == 10
+    with pytest.raises(InvalidSpec, match="at most 10"):
+        spec_from({**SCRIPT, "alerts": rules * 2})
+
+
+def test_a_row_of_a_job_without_rules_is_as_before() -> None:
+    assert "alerts" not in stored_spec(spec_from(SPEC))
