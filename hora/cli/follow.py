@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
+from hora.render.alerts import alert_text
 from hora.render.copies import event_text
 from hora.render.idle import idle_event_text
 from hora.render.jobs import epoch_line, progress_of, standing, status
@@ -111,14 +112,15 @@ def plain_lines(client: Service, console: Console) -> Iterator[Watch]:
     """A line for each change of status, each lost attempt, each epoch and each batch of a probe, in plain text.
 
     Also a line for each new reason why a queued job waits. A new figure in a reason gives no line: it changes often.
-    And one for a checkpoint that was fetched from the store, or waits for it, and for slots that nobody uses.
+    And one for an alert, for a checkpoint that was fetched from the store, or waits for it, and for slots that nobody
+    uses.
     """
     printed: dict[str, Any] = {"event": 0, "state": None, "news": None, "points": 0}
 
     def watch(job: Json) -> None:
         points = (job.get("probe") or {}).get("points") or []
         epoch = (job.get("progress") or {}).get("epoch")
-        news = (epoch, len(points), bool(job.get("copies_behind")), job.get("idle"))
+        news = (epoch, len(points), bool(job.get("copies_behind")), job.get("idle"), job.get("alerts"))
         reason = _FIGURES.sub("", (job.get("waiting") or {}).get("reason", ""))
         state = (job["status"], bool(job.get("paused_at")), reason)
         if (state, news) == (printed["state"], printed["news"]):
@@ -158,6 +160,13 @@ def _new_lines(client: Service, job: Json, printed: dict[str, Any]) -> list[str]
             )
         elif event["kind"] == "attempt_ended":
             reason = str(data.get("end_reason"))
+        elif event["kind"] == "alert":
+            lines += [] if _is_in_output(job, data) else [f"alert: {alert_text(data)}"]
         elif text := event_text(event["kind"], data) or idle_event_text(event["kind"], data):
             lines.append(text)
     return lines
+
+
+def _is_in_output(job: Json, alert: Json) -> bool:
+    """Whether an alert is among the lines of rank 0 of a script, which `ScriptOutput` prints."""
+    return job.get("code") is not None and not alert.get("rank")

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hora.errors import Json
+from hora.render.alerts import alerts_text
 from hora.render.copies import behind_text
 from hora.render.idle import idle_text
 from hora.render.metrics import (
@@ -194,6 +195,7 @@ def job_details(
         "in queue": standing(job),
         "expected to start": expected_start(job),
         "idle": idle_text(job["idle"], now) if job.get("idle") else None,
+        "alerts": alerts_text(job, now),
         "star": "yes" if job.get("starred") else None,
         "archived": "yes" if job.get("archived") else None,
         "study": place_in_study(job),

@@ -19,7 +19,7 @@ from jobs.db.tables import Attempt
 from jobs.intake.batch import Batch
 from jobs.intake.batches import BatchBuilder
 from jobs.intake.job_metrics import JobMetrics
-from jobs.intake.rule_watch import RuleWatch
+from jobs.intake.rule_watch import RuleWatch, line_of
 from jobs.intake.script_reports import ScriptReports
 from jobs.intake.tail import MAX_READ_BYTES, Tail
 from jobs.lifecycle.alerts import add_alerts
@@ -207,9 +207,8 @@ class Intake:
             touch(session, lease.job_id, **columns)
         ingest.store_events(session, batch.events)
         ingest.store_metrics(session, batch.metrics)
-        ingest.store_logs(session, batch.logs)
-        if batch.alerts:
-            add_alerts(session, lease, batch.alerts)
+        alerts = add_alerts(session, lease, batch.alerts) if batch.alerts else []
+        ingest.store_logs(session, [*batch.logs, *(line_of(alert, lease) for alert in alerts)])
 
     def _columns(self, session: Session, batch: Batch) -> dict[str, Any]:
         """The columns of the job's row that a batch changes. Its points are not stored yet."""

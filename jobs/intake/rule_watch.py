@@ -60,8 +60,7 @@ class RuleWatch:
                 text = (
                     f"hora: alerts.{number} waits for the metric {name}, which was never reported{meant(name, metrics)}"
                 )
-                now, level = datetime.now(UTC), LogLevel.WARNING.number
-                yield LogRow(lease.job_id, lease.number, 0, now, text, level)
+                yield LogRow(lease.job_id, lease.number, 0, datetime.now(UTC), text, LogLevel.WARNING.number)
 
     def _values(self, batch: Batch) -> Mapping[str, Sequence[MetricRow]]:
         watched = {condition.metric for condition in self._conditions.values()}
@@ -87,3 +86,10 @@ class RuleWatch:
                 row = lines[place]
                 rule, rank = self._rules[number], None if row.rank == LAUNCHER else row.rank
                 yield Alert(row.at.timestamp(), rule.level, rule.title, row.text[:MOST_IN_TEXT], rank=rank, rule=number)
+
+
+def line_of(alert: Alert, lease: Lease) -> LogRow:
+    """The line of the log that shows an alert where it came; those about the whole job are in the log of rank 0."""
+    text = " ".join(f"hora: alert: {alert.title}{alert.text and ': '}{alert.text}".replace("\x00", "\ufffd").split())
+    at, level = datetime.fromtimestamp(alert.at, UTC), LogLevel(alert.level).number
+    return LogRow(lease.job_id, lease.number, alert.rank or 0, at, text, level)

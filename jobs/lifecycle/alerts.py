@@ -19,15 +19,16 @@ from jobs.model.alerts import Alert, kept
 from jobs.model.states import EventKind
 
 
-def add_alerts(session: Session, lease: Lease, wanted: Sequence[Alert]) -> None:
-    """Store those of the wanted alerts that the job still gets."""
+def add_alerts(session: Session, lease: Lease, wanted: Sequence[Alert]) -> list[Alert]:
+    """Store those of the wanted alerts that the job still gets, and return them."""
     if not (alerts := kept(wanted, _stored(session, lease.job_id))):
-        return
+        return []
     rows = [_event(lease, alert) for alert in alerts]
     ids = session.scalars(insert(JobEvent).returning(JobEvent.id, sort_by_parameter_order=True), rows).all()
     last = {"at": rows[-1]["at"].isoformat(), **rows[-1]["data"]}
     touch(session, lease.job_id, alerts=Job.alerts + len(alerts), last_alert=last)
     add_alert_deliveries(session, lease.job_id, ids)
+    return alerts
 
 
 def _event(lease: Lease, alert: Alert) -> dict[str, Any]:

@@ -70,5 +70,5 @@ def _minute(alert: Alert) -> int:
 
 
 def _left_out(alert: Alert) -> Alert:
-    text = f"A script may send {MOST_A_MINUTE} alerts a minute and {MOST_A_JOB} in all. The log has what it prints."
+    text = f"A script may send {MOST_A_MINUTE} alerts a minute and {MOST_A_JOB} in all."
     return Alert(alert.at, "warning", "Further alerts of the script are left out", text, left_out=True)

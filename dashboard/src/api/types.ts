@@ -13,6 +13,7 @@ export type EndReason = Schemas["EndReason"];
 export type Progress = Schemas["Progress"];
 export type Attempt = Schemas["AttemptView"];
 export type CopiesBehind = Schemas["CopiesBehind"];
+export type Alert = Schemas["AlertView"];
 export type IdleNotice = Schemas["IdleNotice"];
 export type Preemption = Schemas["PreemptionView"];
 export type JobEvent = Schemas["EventView"];

@@ -1,9 +1,9 @@
 // The header of a job's page: its facts, its progress and its actions.
 
 import type { ComponentChildren } from "preact";
-import type { Job, Progress } from "../../api/types.ts";
+import type { Alert, Job, Progress } from "../../api/types.ts";
 import { cellText } from "../../cell_text.ts";
-import { ago, duration, moment, number, short } from "../../format.ts";
+import { ago, countText, duration, moment, number, short } from "../../format.ts";
 import { isScript } from "../../metrics.ts";
 import { Meter } from "../../parts/meter.tsx";
 import { Star } from "../../parts/star.tsx";
@@ -53,6 +53,7 @@ export function Header({ job, onChange, children }: { job: Job; onChange: () => 
           <span aria-hidden="true">⚠</span> {idleText(job.idle)}
         </p>
       )}
+      {job.last_alert && <AlertLine count={job.alerts ?? 0} alert={job.last_alert} />}
       {job.end_reason === "idle" && job.error !== null && <p class={styles["waiting"]}>Stopped: {job.error}.</p>}
       {job.attempt > 0 && (!isTerminal(job.status) || hasProgress(job)) && <ProgressLine job={job} />}
       {children}
@@ -132,6 +133,18 @@ function WaitingLine({ job }: { job: Job }) {
       {reason}
       {typeof startsInS === "number" &&
         ` · expected to start ${startsInS === 0 ? "soon" : `in about ${duration(startsInS)}`}`}
+    </p>
+  );
+}
+
+function AlertLine({ count, alert: { level, title, text } }: { count: number; alert: Alert }) {
+  return (
+    <p class={styles[level === "info" ? "waiting" : "behind"]} role="status">
+      <span class={styles["clamped"]}>
+        {level !== "info" && <span aria-hidden="true">⚠ </span>}
+        <a href="?tab=events">{countText(count, "alert")}</a>: <bdi>{title}</bdi>
+        {text && <bdi> · {text}</bdi>}
+      </span>
     </p>
   );
 }

@@ -1,4 +1,4 @@
-// The button "Notify me": a notification of the browser when the job ends. The browser is asked only after a click.
+// The button "Notify me": a notification of the browser when the job ends or has an alert. The browser is asked only after a click.
 
 import { useState } from "preact/hooks";
 import { get } from "../../api/client.ts";
@@ -32,14 +32,14 @@ export function Notify({ job }: { job: Job }) {
   const ask = async (): Promise<void> => {
     const why = isWatched ? undefined : await whyNot();
     setRefusal(why);
-    if (why === undefined) watcher.toggle(job.id);
+    if (why === undefined) watcher.toggle(job.id, job.alerts);
   };
   return (
     <span class={isLive ? styles["group"] : styles["gone"]}>
       <button
         type="button"
         aria-pressed={isWatched}
-        title="A notification of the browser when the job ends, as long as this page is open"
+        title="A notification of the browser when the job ends or has an alert, as long as this page is open"
         onClick={() => void ask()}
       >
         {isWatched ? "Will notify" : "Notify me"}

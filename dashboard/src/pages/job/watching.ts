@@ -1,4 +1,4 @@
-// Watched jobs: when one ends, the browser shows a notification. Works as long as the page is open, also in the
+// Watched jobs: when one ends or has an alert, the browser shows a notification. Works as long as the page is open, also in the
 // background, where other polls stop.
 
 import { type ReadonlySignal, signal } from "@preact/signals";
@@ -8,7 +8,7 @@ import { words } from "../../format.ts";
 const EVERY_MS = 15_000; // browsers wake pages in the background once a minute
 export const MOST_WATCHED = 20;
 
-type Watched = Pick<Job, "id" | "name" | "status" | "end_reason" | "ended_at">;
+type Watched = Pick<Job, "id" | "name" | "status" | "end_reason" | "ended_at" | "alerts" | "last_alert">;
 
 interface Parts {
   /** Read a job. Throws `isGone` problems for those that no longer exist. */
@@ -20,6 +20,7 @@ interface Parts {
 export class Watcher {
   readonly #parts: Parts;
   readonly #ids = signal<ReadonlySet<string>>(new Set());
+  readonly #alerts = new Map<string, number>(); // how many of each were seen
   #timer: ReturnType<typeof setInterval> | undefined;
 
   constructor(parts: Parts) {
@@ -30,8 +31,9 @@ export class Watcher {
     return this.#ids;
   }
 
-  /** Watch a job, or no longer. */
-  toggle(id: string): void {
+  /** Watch a job with so many alerts, or no longer. */
+  toggle(id: string, alerts = 0): void {
+    this.#alerts.set(id, alerts);
     const ids = new Set(this.#ids.peek());
     if (!ids.delete(id) && ids.size < MOST_WATCHED) ids.add(id);
     this.#set(ids);
@@ -42,8 +44,12 @@ export class Watcher {
     for (const id of this.#ids.peek()) {
       try {
         const job = await this.#parts.read(id);
-        if (job.ended_at === null || !this.#ids.peek().has(id)) continue;
-        this.#parts.notify(job);
+        if (!this.#ids.peek().has(id)) continue;
+        const alerts = job.alerts ?? 0;
+        const isNews = job.ended_at !== null || alerts > (this.#alerts.get(id) ?? 0);
+        this.#alerts.set(id, alerts);
+        if (isNews) this.#parts.notify(job);
+        if (job.ended_at === null) continue;
       } catch (error) {
         if (!this.#parts.isGone(error)) continue;
       }
@@ -63,7 +69,11 @@ export class Watcher {
 }
 
 /** What the notification says. */
-export function messageOf({ name, status, end_reason }: Watched): { readonly title: string; readonly body: string } {
+export function messageOf({ name, status, end_reason, ended_at, last_alert: alert }: Watched): {
+  readonly title: string;
+  readonly body: string;
+} {
+  if (ended_at === null && alert) return { title: `${name}: ${alert.title}`, body: alert.text ?? "" };
   const isPlain = end_reason === null || end_reason === "completed" || end_reason === "cancelled";
   return { title: `${name}: ${status}`, body: isPlain ? "" : words(end_reason) };
 }

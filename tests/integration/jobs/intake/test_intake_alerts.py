@@ -68,6 +68,10 @@ def test_alerts_of_all_ranks_are_events_figures_of_the_job_and_messages(
         {"at": "1970-01-01T00:01:40+00:00", "attempt": 1, **first},
         {"at": "1970-01-01T00:01:41+00:00", "attempt": 1, **second},
     ]
+    assert log_lines(sessions) == [
+        (0, "hora: alert: slow: <!channel> \ufffd [x](https://evil.example) Bcc: a@b"),
+        (1, "hora: alert: other"),
+    ]
     assert intake.steps_seen == 0  # an alert is no sign of life
 
 
@@ -192,7 +196,8 @@ def test_a_rule_of_a_script_sees_steps_of_rank_0_and_says_at_the_end_what_it_nev
     (alert,) = stored(sessions)
     assert (alert["text"], alert["step"]) == ("loss is inf at step 7", 7)
     assert log_lines(sessions) == [
-        (0, "hora: alerts.1 waits for the metric val_los, which was never reported; did you mean val_loss?")
+        (0, "hora: alerts.1 waits for the metric val_los, which was never reported; did you mean val_loss?"),
+        (0, "hora: alert: loss = nan: loss is inf at step 7"),
     ]
 
 

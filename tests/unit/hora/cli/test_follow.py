@@ -128,3 +128,17 @@ def test_the_tail_of_a_log_is_followed_by_its_new_lines() -> None:
     log.lines += ["4", "5", "6"]
     output.show()
     assert console.file.getvalue().split() == ["2", "3", "4", "5", "6"]  # type: ignore[attr-defined]
+
+
+def test_an_alert_has_a_line_unless_the_output_of_rank_0_shows_it() -> None:
+    service, console = Played(), Console(file=io.StringIO(), width=200, markup=False)
+    job = {"id": "0abc", "status": "running"}
+    alert = {"level": "error", "title": "[red]NaN[/red]", "text": "at step 3", "rank": 0}
+    with plain_lines(cast("Service", service), console) as watch:
+        watch(job)
+        service.happened += [{"kind": "alert", "data": alert}]
+        watch(job | {"alerts": 1})
+        service.happened += [{"kind": "alert", "data": alert}, {"kind": "alert", "data": alert | {"rank": 1}}]
+        watch(job | {"alerts": 3, "code": "0" * 64})
+    line = "alert: error: [red]NaN[/red]: at step 3"
+    assert console.file.getvalue().splitlines() == ["running", line, line]  # type: ignore[attr-defined]
