@@ -292,4 +292,5 @@ _FIELDS: dict[str, Sql] = {
     "end_reason": cast(Job.end_reason, Text),
     "error": Job.error,
     "restarts": Job.restarts,
+    "alerts": Job.alerts,
 }  # fmt: skip

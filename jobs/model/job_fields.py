@@ -31,7 +31,7 @@ FIELDS = {
     "rate": Kind.NUMBER, "throughput": Kind.NUMBER, "duration": Kind.NUMBER, "priority": Kind.NUMBER,
     "created": Kind.TIME, "started": Kind.TIME, "ended": Kind.TIME, "stored": Kind.NUMBER, "starred": Kind.FLAG,
     "archived": Kind.FLAG, "notes": Kind.TEXT, "paused": Kind.FLAG, "host": Kind.TEXT, "gpu_hours": Kind.NUMBER,
-    "end_reason": Kind.TEXT, "error": Kind.TEXT, "restarts": Kind.NUMBER,
+    "end_reason": Kind.TEXT, "error": Kind.TEXT, "restarts": Kind.NUMBER, "alerts": Kind.NUMBER,
 }  # fmt: skip
 FAMILIES = {
     "spec": Kind.JSON, "metrics": Kind.NUMBER, "last": Kind.NUMBER, "test": Kind.NUMBER, "label": Kind.JSON,

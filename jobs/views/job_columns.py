@@ -121,6 +121,7 @@ _NAMED: dict[str, list[Column]] = {
     "end_reason": [("end_reason", _field("end_reason"))],
     "error": [("error", _field("error"))],
     "restarts": [("restarts", _field("restarts"))],
+    "alerts": [("alerts", _field("alerts"))],
 }
 
 

@@ -71,6 +71,7 @@ export function cellOf(column: ColumnId, props: CellProps): ComponentChildren {
       return number(usageAt(row, now.value).cost, 3);
     case "priority":
     case "restarts":
+    case "alerts":
       return row[column];
     case "starred":
       return row.starred ? "★" : null;

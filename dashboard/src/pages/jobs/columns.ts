@@ -82,6 +82,7 @@ export const COLUMNS = [
   { id: "end_reason", title: "End", width_px: 130, sort: "end_reason", hint: "Why it ended" },
   { id: "error", title: "Error", width_px: 260, sort: "error" },
   { id: "restarts", title: "Restarts", width_px: 82, sort: "restarts", isFigure: true },
+  { id: "alerts", title: "Alerts", width_px: 82, sort: "alerts", isFigure: true },
 ] as const satisfies readonly Column[];
 
 export type ColumnId = (typeof COLUMNS)[number]["id"] | MetricKey | FieldKey;

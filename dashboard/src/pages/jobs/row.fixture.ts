@@ -27,6 +27,7 @@ export function jobWith(changes: Partial<Job> = {}): Job {
     priority: 50,
     attempt: 0,
     restarts: 0,
+    alerts: 0,
     waiting: null,
     paused_at: null,
     cancel_requested_at: null,

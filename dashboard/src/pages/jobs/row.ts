@@ -65,6 +65,7 @@ export interface Row {
   readonly cost: number | null;
   readonly read_ms: number;
   readonly restarts: number;
+  readonly alerts: number;
   readonly created_at: string;
   readonly started_at: string | null;
   readonly ended_at: string | null;
@@ -139,6 +140,7 @@ export function rowOf(job: Job, page: string | null = null): Row {
     cost: job.usage?.cost ?? null,
     read_ms: Date.now(),
     restarts: job.restarts,
+    alerts: job.alerts ?? 0,
     created_at: job.created_at,
     started_at: job.started_at,
     ended_at: job.ended_at,

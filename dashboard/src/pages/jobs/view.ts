@@ -37,6 +37,7 @@ export const SORTS = [
   "end_reason",
   "error",
   "restarts",
+  "alerts",
 ] as const;
 
 export type MetricKey = `metrics.${string}`;
