@@ -138,3 +138,23 @@ def test_ranks_of_a_script_may_end_at_different_times(stack_of_code: Stack, pers
     script = "import time\nfrom hora import run\ntime.sleep(5 * run.rank)\nrun.report(step=1, mae=1.0)\n"
     job = ended(person, submitted(stack_of_code, script=script, command=["python", "train.py"], goal=None))
     assert (job["status"], job["error"], job["attempt"]) == ("succeeded", None, 1)
+
+
+def test_a_flood_of_alerts_of_two_ranks_is_bounded_and_a_rule_is_heard(stack_of_code: Stack, person: Service) -> None:
+    flood = """
+from hora import run
+for number in range(20_000):
+    run.alert(f"flood {number}", "<b>x</b> " * 200)
+run.report(step=1, loss=float("nan"))
+"""
+    rules = [{"when": "loss = nan", "level": "error"}]
+    job = ended(person, submitted(stack_of_code, script=flood, params={"pace_s": 0}, alerts=rules))
+    assert job["status"] == "succeeded", job["error"]
+    alerts = [event["data"] for event in person.events(job["id"]) if event["kind"] == "alert"]
+    of_script = [alert for alert in alerts if "rule" not in alert]
+    (of_rule,) = [alert for alert in alerts if "rule" in alert]
+    assert (of_rule["rule"], of_rule["text"], of_rule["level"]) == (0, "loss is nan at step 1", "error")
+    assert sum(one.get("left_out", False) for one in of_script) == 1
+    assert 10 < len(of_script) <= 31  # 10 a minute, and it takes less than three
+    assert job["alerts"] == len(alerts)
+    assert [line for line in person.log_lines(job["id"], level="error") if "loss is nan" in line["text"]]
