@@ -37,7 +37,7 @@ from jobs.model.job_fields import UnknownField, kind_of
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
-from jobs.model.where import MOST, Where, WrongWhere, parsed
+from jobs.model.where import MOST, Where, WrongWhere, all_of, parsed
 from jobs.suggestions import each_meant
 from jobs.views.base import Listed
 from jobs.views.jobs import JobView
@@ -190,7 +190,11 @@ def labels_of(texts: list[str]) -> tuple[tuple[str, str], ...]:
 
 def wheres_of(texts: list[str], field: str = "where") -> tuple[Where, ...]:
     """The conditions of the query. Raises a problem that names every wrong one."""
-    return tuple(_each(field, texts, parsed))
+    wheres = _each(field, texts, parsed)
+    try:
+        return all_of(wheres)
+    except WrongWhere as error:
+        raise invalid([FieldProblem(field, str(error))]) from None
 
 
 def check_fields(field: str, names: list[str]) -> None:

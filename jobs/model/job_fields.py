@@ -37,7 +37,8 @@ FAMILIES = {
     "spec": Kind.JSON, "metrics": Kind.NUMBER, "last": Kind.NUMBER, "test": Kind.NUMBER, "label": Kind.JSON,
 }  # fmt: skip
 _OF_METRICS = ("metrics", "last", "test")
-MOST_IN_PATH = 8  # names of a field of the spec: each dot of `params` may part two names, or belong to one
+# Names of a field of the spec. Each dot of `params` may part two names, or belong to one: each doubles the SQL.
+MOST_IN_PATH = 6
 _MOST_CHARACTERS = 300
 _ANY_NAMES = frozenset({"params", "labels", "env"})  # fields of the spec that people fill with names of their own
 

@@ -13,7 +13,7 @@ A FIELD with odd characters is written as a JSON string too. Called by the api, 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -27,6 +27,7 @@ from jobs.wording import shortened
 MOST = 20  # conditions of a list
 MOST_CHARACTERS = 2000  # of a condition
 MOST_COMPARISONS = 20  # of a condition
+_MOST_IN_ALL = 40  # comparisons of a list: each makes the statement longer
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "~", "!~")
 HAS, LACKS = "has", "lacks"  # operators of `FIELD` and `!FIELD`, without a value
@@ -40,9 +41,11 @@ _WORD = re.compile(r"[=!<>~]+|[^\s=!<>~]+")
 _BARE = re.compile(r"(.*?)(?:\sor\s|$)")  # a value without quotes, and what ends it
 _END = re.compile(r"\s*$|\s+(or)\s")
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_MOST_DIGITS = 100
+_MOST_DIGITS = 400  # the greatest float has 309
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # in a text of PostgreSQL
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_BEFORE_OR = re.compile(r"\s(?=or\s)")
 _MISTAKEN = {
     "==": "=", "===": "=", "<>": "!=", "=<": "<=", "=>": ">=", "=~": "~", "~~": "~", "~*": "~", "!==": "!=", "is": "=",
     "like": "~", "ilike": "~", "contains": "~", "matches": "~", "||": "or", "|": "or",
@@ -86,7 +89,7 @@ def parsed(text: str) -> Where:
     """The condition that a text stands for. Raises `WrongWhere`, `jobs.model.job_fields.UnknownField`."""
     if len(text) > MOST_CHARACTERS:
         raise WrongWhere(f"a condition may have {MOST_CHARACTERS} characters; this one has {len(text)}")
-    if _UNSTORABLE.search(text):
+    if _CONTROL.search(text):
         raise WrongWhere("a condition must be one line of text, without control characters")
     reader, comparisons = _Reader(text), list[Comparison]()
     while reader.has_more:
@@ -95,6 +98,15 @@ def parsed(text: str) -> Where:
     if len(comparisons) > MOST_COMPARISONS:
         raise WrongWhere(f"a condition may have {MOST_COMPARISONS} comparisons; this one has {len(comparisons)}")
     return Where(tuple(comparisons))
+
+
+def all_of(wheres: Iterable[Where]) -> tuple[Where, ...]:
+    """Conditions that all have to hold. Raises `WrongWhere` if they have too many comparisons together."""
+    conditions = tuple(wheres)
+    count = sum(len(where.any_of) for where in conditions)
+    if count > _MOST_IN_ALL:
+        raise WrongWhere(f"the conditions may have {_MOST_IN_ALL} comparisons together; these have {count}")
+    return conditions
 
 
 def equal_to(field: str, value: Any) -> str:
@@ -214,7 +226,7 @@ class _Reader:
         except ValueError:
             raise WrongWhere(f"{what} in quotes must be a JSON string; write a backslash twice") from None
         if _UNSTORABLE.search(text):
-            raise WrongWhere(f"{what} must have no control characters")
+            raise WrongWhere(f"{what} must have no character NUL, and no half of a surrogate pair")
         return text
 
     def _ends(self) -> bool:
@@ -260,14 +272,14 @@ def _joined(value: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return _CONTROL.sub(_escaped, json.dumps(text, ensure_ascii=False))
 
 
 def _one_piece(value: Any) -> str:
     """A list, an object, true or false as JSON that has no ` or ` in it."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).replace(" or ", "\\u0020or\\u0020")
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=float)  # of a `Decimal` inside
+    return _CONTROL.sub(_escaped, _BEFORE_OR.sub(_escaped, text))
 
 
-def all_parsed(texts: Sequence[str]) -> tuple[Where, ...]:
-    """The conditions of a list. Raises `WrongWhere`, `UnknownField`."""
-    return tuple(map(parsed, texts))
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

@@ -21,7 +21,7 @@ from jobs.model.goals import METRIC_NAME
 from jobs.model.job_fields import UnknownField
 from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.states import Status
-from jobs.model.where import WrongWhere, parsed
+from jobs.model.where import WrongWhere, all_of, parsed
 from jobs.suggestions import meant
 from jobs.views.articles import MOST_JOBS, Block, BlockAxis, ChartBlock, ProseBlock, Runs, TableBlock
 from jobs.views.job_columns import USUAL, is_column
@@ -162,15 +162,11 @@ class _Fields:
                 self._wrong(line, f"`status` must be one of {', '.join(Status)}", value)
             elif name == "label" and ":" not in value:
                 self._wrong(line, "write a label as key:value", value)
-            elif name == "where":
-                self._check_where(line, value)
-        return text
-
-    def _check_where(self, line: int, text: str) -> None:
         try:
-            parsed(text)
+            all_of(parsed(value) for name, value in pairs if name == "where")
         except (WrongWhere, UnknownField) as error:
             self._wrong(line, str(error), text)
+        return text
 
     def _limit(self) -> int:
         text = self._values.get("limit", str(_JOBS_BY_DEFAULT))

@@ -67,7 +67,13 @@ def test_each_wrong_condition_is_named(api: TestClient) -> None:
     pattern = api.get("/v1/jobs", params={"where": "name ~ (a"})
     assert pattern.status_code == 422
     assert "`(a`: invalid regular expression: parentheses () not balanced" in pattern.json()["detail"]
-    for query in ({"where": "starred " * 300}, {"where": ["starred"] * 21}, {"sort": "colour"}, {"sort": "-spec.x"}):
+    for query in (
+        {"where": "starred " * 300},
+        {"where": ["starred"] * 21},
+        {"where": [MANY] * 5},
+        {"sort": "colour"},
+        {"sort": "-spec.x"},
+    ):
         assert api.get("/v1/jobs", params=query).status_code == 422, query
     assert "did you mean batch_size?" in api.get("/v1/jobs", params={"sort": "batchsize"}).json()["detail"]
 
@@ -88,6 +94,19 @@ def test_jobs_are_grouped_by_fields(api: TestClient) -> None:
     assert both["next_cursor"] is not None
 
 
+def test_the_conditions_of_a_group_select_its_jobs(
+    api: TestClient, submit_job: Submit, subtests: pytest.Subtests
+) -> None:
+    for notes in ("One line\nand another", 'This\u2003or "that"', None):
+        dataset = {"source": "digits", "validation": 0.1 if notes else 0.2}
+        assert api.patch(f"/v1/jobs/{submit_job(dataset=dataset)}", json={"notes": notes}).status_code == 200
+    for field, sizes in (("spec.dataset", [1, 2]), ("spec.model", [3]), ("notes", [1, 1, 1]), ("created", [1, 1, 1])):
+        with subtests.test(field=field):
+            groups = api.get("/v1/jobs/groups", params={"by": field}).json()["items"]
+            counts = [api.get("/v1/jobs/count", params={"where": group["where"]}).json()["jobs"] for group in groups]
+            assert counts == [group["jobs"] for group in groups] == sizes
+
+
 def test_wrong_groups_are_refused(api: TestClient) -> None:
     for by in ([], ["owner"] * 4, ["colour"], ["spec.x", "owner"]):
         answer = api.get("/v1/jobs/groups", params={"by": by})
@@ -97,6 +116,7 @@ def test_wrong_groups_are_refused(api: TestClient) -> None:
     assert api.get("/v1/jobs/groups", params={"by": "owner", "where": "name ~ (", "limit": 5}).status_code == 422
 
 
+MANY = " or ".join(["spec.params.a.b > 1"] * 10)
 ODD = [
     "gpus>1e999", "gpus=-1e-999", "gpus<" + "9" * 99, "metrics.val_loss=1e999", "created>0001-01-01T00:00:00+14:00",
     "created<=9999-12-31T23:59:59.999998Z", "created=0001-01-01", "created>2030-01-01T00:00:00-23:59", "label.a>1e999",

@@ -1,7 +1,10 @@
 """Conditions about jobs: read, written again, and refused with what was probably meant."""
 
+import json
+from decimal import Decimal
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobs.model.job_fields import FIELDS, UnknownField
@@ -13,7 +16,9 @@ from jobs.model.where import (
     Comparison,
     Where,
     WrongWhere,
+    all_of,
     equal_to,
+    json_of,
     parsed,
 )
 
@@ -54,7 +59,7 @@ REFUSED = {
     'name = "a': "the value begins with a quote but does not end with one",
     'name = "a" b': "after the quoted value comes `b`",
     'name ~ "\\d"': "write a backslash twice",
-    'name = "\\u0000"': "the value must have no control characters",
+    'name = "\\u0000"': "the value must have no character NUL",
     "!gpus > 3": "`!gpus` has no value; did you mean `gpus != VALUE`?",
     "gpus > many": "`gpus` is compared with a number, not with `many`",
     "duration > 2h": "`duration` is compared with a number, in seconds, not with `2h`",
@@ -71,7 +76,7 @@ REFUSED = {
     "ower = ada": "no such field `ower`; did you mean `owner`?",
     "colour = red": "no such field `colour`; allowed: status, name",
     "label.": "no such field `label.`",
-    "spec.params.a.b.c.d.e.f.g.h": "has too many dots",
+    "spec.params.a.b.c.d.e.f": "has too many dots",
     "name=" + "x" * MOST_CHARACTERS: "a condition may have 2000 characters",
     " or ".join(["starred"] * 21): "a condition may have 20 comparisons; this one has 21",
     "name = a\nb": "one line of text",
@@ -111,10 +116,37 @@ def test_any_text_is_a_condition_or_refused(text: str) -> None:
     assert parsed(str(where)) == where
 
 
-@given(st.recursive(st.booleans() | st.integers() | LINES, lambda inner: st.lists(inner, max_size=3), max_leaves=4))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)
+DECIMALS = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: Decimal(repr(value)))
+VALUES = st.recursive(
+    st.booleans() | st.integers() | DECIMALS | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(VALUES)
+@example(["this\u2003or or that\x7f"])
+@example({"validation": Decimal("0.1")})
+@example(Decimal("1e308"))
+@example(10**308)
 def test_the_condition_of_a_value_is_one_comparison_with_it(value: object) -> None:
     (comparison,) = parsed(equal_to("label.a b", value)).any_of
-    assert (comparison.field, comparison.operator, comparison.is_quoted) == ("label.a b", "=", isinstance(value, str))
+    is_text = isinstance(value, str)
+    assert (comparison.field, comparison.operator, comparison.is_quoted) == ("label.a b", "=", is_text)
+    assert numbers_alike(comparison.value if is_text else json_of(comparison)) == numbers_alike(value)
+
+
+def numbers_alike(value: object) -> object:
+    """A value of JSON, with floats in place of all numbers."""
+    return json.loads(json.dumps(value, default=float), parse_int=float)
+
+
+def test_conditions_may_have_so_many_comparisons_together() -> None:
+    ten = parsed(" or ".join(["starred"] * 10))
+    assert all_of([ten] * 4) == (ten,) * 4
+    with pytest.raises(WrongWhere, match="may have 40 comparisons together; these have 41"):
+        all_of([ten] * 4 + [parsed("starred")])
 
 
 def test_every_field_may_be_there_or_not() -> None:
