@@ -218,7 +218,7 @@ def compare_code(
 ) -> Response:
     """Get the files that differ between two archives, from the first to the other, with their lines.
 
-    Lines are shown of texts up to 512 KiB, and of about a megabyte of differences in all.
+    Lines are shown of texts up to 512 KiB, and of about a megabyte of differences in all: those of the shortest files.
     """
     before, after = (_files_of(services, caller, each) for each in (digest, other))
     headers = {"ETag": f'"{digest[:32]}-{other[:32]}"', "Cache-Control": _FOR_GOOD}
@@ -256,14 +256,14 @@ def _files_of(services: Services, caller: Caller, digest: str) -> dict[str, Code
 
 
 def _short_enough(paths: Iterable[str], *sides: Mapping[str, CodeFileView]) -> list[str]:
-    """The first files whose lines are compared: single ones that are too long are left out."""
+    """The files whose lines are compared: the shortest ones, as many as may be."""
+    sizes = {path: [side[path].size_bytes for side in sides if path in side] for path in paths}
     left, chosen = _MOST_COMPARED_BYTES, list[str]()
-    for path in paths:
-        sizes = [side[path].size_bytes for side in sides if path in side]
-        if max(sizes) <= MOST_TEXT_BYTES:
-            left -= sum(sizes)
-            if left < 0:
-                break
+    for path in sorted(sizes, key=lambda path: sum(sizes[path])):
+        left -= sum(sizes[path])
+        if left < 0:
+            break
+        if max(sizes[path]) <= MOST_TEXT_BYTES:
             chosen.append(path)
     return chosen
 

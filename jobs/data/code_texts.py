@@ -47,10 +47,11 @@ def differences(
 ) -> dict[str, str | None]:
     """The hunks of a unified diff of each file. A file that is in one of the two only counts as empty in the other.
 
-    None where a text is not known, or has too many lines, and for all that come after a megabyte of differences.
+    None where a text is not known, or has too many lines. Short texts come first: None for all that are longer than
+    those with a megabyte of differences.
     """
     left, hunks = _MOST_DIFF_LETTERS, dict[str, str | None]()
-    for path in paths:
+    for path in sorted(paths, key=lambda path: len(before.get(path) or "") + len(after.get(path) or "")):
         hunks[path] = found = _hunks(before.get(path, ""), after.get(path, "")) if left > 0 else None
         left -= len(found or "")
         if left < 0:
@@ -61,8 +62,14 @@ def differences(
 def _hunks(before: str | None, after: str | None) -> str | None:
     if before is None or after is None:
         return None
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _lines(before), _lines(after)
     if max(len(old), len(new)) > _MOST_LINES:
         return None
     lines = list(difflib.unified_diff(old, new, lineterm=""))
     return "\n".join(lines[2:])  # without the names of the two files
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text, as `diff` has them: only a line feed ends one."""
+    *lines, last = text.split("\n")
+    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines
