@@ -147,7 +147,7 @@ def _by_size(field: FieldValue, comparison: Comparison) -> ColumnElement[bool]:
         return {"<": field.own < begin, "<=": field.own < end, ">": field.own >= end, ">=": field.own >= begin}[
             operator
         ]
-    number = None if comparison.is_quoted else number_of(value)
+    number = None if comparison.is_quoted or field.kind is Kind.TEXT else number_of(value)
     if number is None:
         return field.text.bool_op(operator)(literal(value, Text))
     own = _number(field.own) if field.kind is Kind.JSON else field.own

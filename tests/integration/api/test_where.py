@@ -124,7 +124,7 @@ ODD = [
     'spec.params.x=["\\u0000"]', 'spec.params.x=["\\ud800"]', "name ~ \\0", "name ~ \\u0000", "name=İ\u0301",
     "label.😀 = 😀", "starred ~ t", "gpus ~ ^1", "created ~ ^2030", "spec ~ digits", "spec.=1", "spec.params.a..b=1",
     "metrics.a%(b)s=1", "label.%s=%(x)s", "name ~ :x", "spec.params.%=1", "label.a:b=c", "status<z", "starred<true",
-    "notes>=x",
+    "notes>=x", "name<1", "host >= -1e5",
 ]  # fmt: skip
 
 
