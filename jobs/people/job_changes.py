@@ -29,7 +29,7 @@ class Fixed(JobEnded):
     """The job has ended, and these fields of it are fixed."""
 
     def __init__(self, job_id: str, status: Status, fields: list[str]) -> None:
-        can = "name, labels, notes and star can"
+        can = "name, labels, notes, star, archive and project can"
         super().__init__(job_id, status, f": its {' and '.join(fields)} cannot change any more; {can}")
 
 

@@ -130,7 +130,7 @@ def test_an_ended_job_keeps_its_priority_and_limit_but_gets_names_and_labels(
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
     assert answer.json()["detail"] == (
         f"job {job_id} has already failed: its priority and time_limit_s cannot change any more;"
-        " name, labels, notes and star can"
+        " name, labels, notes, star, archive and project can"
     )
     assert api.get(f"/v1/jobs/{job_id}").json()["name"] == "digits-lenet5-2x64"
     job = api.patch(f"/v1/jobs/{job_id}", json={"name": "kept", "labels": {"for": "paper"}}).json()

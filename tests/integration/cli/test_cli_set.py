@@ -38,7 +38,8 @@ def test_a_job_is_changed_from_the_command_line(stack: Stack, client: Service, w
     refused = hora(stack.home, "set", waiting, "priority=1")
     assert refused.returncode not in (0, 2)
     assert (
-        "has already cancelled: its priority cannot change any more; name, labels, notes and star can" in refused.stderr
+        "has already cancelled: its priority cannot change any more; name, labels, notes, star, archive and project can"
+        in refused.stderr
     )
     assert hora(stack.home, "set", waiting, "label.kept=yes").returncode == 0
     assert hora(stack.home, "set", "0000", "priority=1").returncode == 102
@@ -66,7 +67,7 @@ def test_the_client_updates_a_job_in_place(stack: Stack, waiting: str) -> None:
             client.jobs.update(waiting, priority=101)
         job.cancel()
         until(lambda: job.refresh().ended_at, what="its end")
-        with pytest.raises(Conflict, match="name, labels, notes and star can"):
+        with pytest.raises(Conflict, match="name, labels, notes, star, archive and project can"):
             client.jobs.update(waiting, priority=1)
 
 
