@@ -160,7 +160,7 @@ IfNoneMatch = Annotated[
 ]
 PageLimit = Annotated[int, Query(ge=1, le=500, description="The page size")]
 CursorText = Annotated[str, Field(json_schema_extra={"format": "cursor"})]
-Cursor = Annotated[CursorText | None, Query(max_length=1000, description="The `next_cursor` of the previous page")]
+Cursor = Annotated[CursorText | None, Query(max_length=4000, description="The `next_cursor` of the previous page")]
 
 
 async def only_known_parameters(request: Request) -> None:

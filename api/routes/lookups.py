@@ -34,6 +34,7 @@ from jobs.lifecycle.job_usage import usage_of
 from jobs.lifecycle.list_sorts import FieldOrder, Order, known_order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs
 from jobs.model.job_fields import UnknownField, kind_of
+from jobs.model.orders import MOST as MOST_SORTED
 from jobs.model.printable import one_form
 from jobs.model.problems import FieldProblem
 from jobs.model.states import Status
@@ -106,7 +107,8 @@ Sort = Annotated[
     Order | FieldOrder,
     BeforeValidator(known_order),
     Query(
-        description="The field to sort by; a minus puts the greatest first. A time that has not come yet counts as the "
+        description=f"The field to sort by; a minus puts the greatest first. Up to {MOST_SORTED} fields with commas "
+        "between them sort by the first, then by the second, and so on. A time that has not come yet counts as the "
         "greatest. Jobs without the figure come last in both directions. Any field of a condition is "
         "one too, such as `spec.batch_size`, or `metrics.val_iou`: the best value of a metric",
     ),

@@ -61,7 +61,7 @@ class Page(Generic[Item]):
 
 def encode(session: Session, position: Position, *, by: TypeAdapter[Position], of: str) -> str:
     """The cursor for `position` in the list that `of` identifies (its name, sort and filters)."""
-    # As UTF-8: escaped, an emoji in a name would take twelve characters, and a cursor has at most a thousand.
+    # As UTF-8: escaped, an emoji in a name would take twelve characters, and a cursor has at most four thousand.
     payload = by.dump_json(position)
     return as_text(signature(session, payload, of=of) + payload)
 

@@ -3,16 +3,18 @@
 Used by `jobs.lifecycle.listing`.
 
 Each order of `Order` has an index, which is read forwards and backwards. `SORTED_BY` and `Job` declare them. An order
-by another field has none, because metrics and fields of the spec have any names.
+by another field has none, because metrics and fields of the spec have any names. An order by several fields has none
+either; where its first field has one, the database may read in its order and sort only what is equal there.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, StringConstraints, TypeAdapter
-from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, cast, literal, literal_column
+from sqlalchemy import BigInteger, ColumnElement, DateTime, Float, and_, cast, false, literal, literal_column, or_
 from sqlalchemy import Text as SqlText
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import InstrumentedAttribute
@@ -21,8 +23,11 @@ from sqlalchemy.types import TypeEngine
 from jobs.db.cursors import Moment, Text, positions
 from jobs.db.tables import SORTED_BY, Job
 from jobs.lifecycle.field_values import value_of
+from jobs.model import orders
 from jobs.model.job_fields import UnknownField, kind_of
+from jobs.model.where import CONTROL
 from jobs.suggestions import meant
+from jobs.wording import shortened
 
 Order = Literal[
     "-created_at", "created_at", "-started_at", "started_at", "-ended_at", "ended_at", "-duration", "duration",
@@ -31,10 +36,11 @@ Order = Literal[
     "-train_samples_per_s", "train_samples_per_s",
 ]  # fmt: skip
 
-# By any other field, such as metrics.val_iou or spec.batch_size, and from the greatest on -metrics.val_iou.
+# By any other field, such as metrics.val_iou or spec.batch_size, and from the greatest on -metrics.val_iou. By several
+# fields: -starred,-metrics.val_iou.
 FieldOrder = Annotated[
     str,
-    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=300),
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=orders.MOST_CHARACTERS),
     Field(json_schema_extra={"format": "field-order"}),
 ]
 # Fields of jobs that an order with an index sorts by.
@@ -43,19 +49,33 @@ _INDEXED = {"created": "created_at", "batch": "batch_size", "rate": "learning_ra
 
 def known_order(text: Any) -> Any:
     """Refuse a text that is no order, with a sentence that says what is allowed. For pydantic."""
-    fields = [order for order in get_args(Order) if not order.startswith("-")]
-    if not isinstance(text, str) or text.removeprefix("-") in fields:
-        return text
+    if not isinstance(text, str) or len(text) > orders.MOST_CHARACTERS or CONTROL.search(text):
+        return text  # refused by its own constraints
+    fields = orders.parsed(text)
+    named: dict[str, str] = {}
+    for field in fields:
+        _check_known(field.name)
+        key = _key_name(field.name)
+        if key in named:
+            again = "repeated" if named[key] == field.name else f"the same as `{shortened(named[key], 40)}`"
+            raise ValueError(f"`{shortened(field.name, 40)}` is {again}: an order has each field once")
+        named[key] = field.name
+    return orders.text_of(fields)
+
+
+def _check_known(name: str) -> None:
+    indexed = [order for order in get_args(Order) if not order.startswith("-")]
+    if name in indexed:
+        return
     try:
-        kind_of(text.removeprefix("-"))
+        kind_of(name)
     except UnknownField as error:
-        proposal = meant(text.removeprefix("-"), fields)
+        proposal = "" if "." in name else meant(name, indexed)
         raise ValueError(
-            f"no such order{proposal}"
+            f"no such order `{shortened(name, 40)}`{proposal}"
             if proposal
-            else f"{error}; to sort also {', '.join(fields)}, each also with a minus in front"
+            else f"{error}; to sort also {', '.join(indexed)}, each also with a minus in front"
         ) from None
-    return text
 
 
 Stored = datetime | str | int | float  # in a cursor
@@ -69,19 +89,38 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class SortKey:
-    """The key of an order. The time of creation and the id follow it."""
+    """A key of an order. Jobs with equal keys are sorted by the time of creation and the id."""
 
     sql: ColumnElement[Any] | InstrumentedAttribute[Any]
     of: Callable[[Job], Stored] | None  # None: the list reads the text of `sql` with each job
     stored: Any  # the type of what `of` returns
     greatest: ColumnElement[Any] | None = None  # the value of `sql` for a job that has no value yet
     is_nullable: bool = False  # a job may have no value: such jobs come last in both directions
+    falls: bool = False  # from the greatest to the least
 
     def bound(self, stored: Stored) -> ColumnElement[Any]:
         """A value of a cursor as SQL."""
         if stored == NOTHING and self.greatest is not None:
             return self.greatest
         return literal(stored, self.sql.type) if self.of else cast(literal(stored, SqlText), JSONB)
+
+    def sorted(self, column: ColumnElement[Any] | None = None) -> ColumnElement[Any]:
+        """Its part of ORDER BY, for its own SQL or for a column that has its values."""
+        values = self.sql if column is None else column
+        ordered = values.desc() if self.falls else values.asc()
+        return ordered.nulls_last() if self.is_nullable else ordered
+
+    def comes_after(self, stored: Stored) -> ColumnElement[bool]:
+        """Whether a job's value comes after the value of a cursor."""
+        if self.is_nullable and stored == NOTHING:
+            return false()
+        value = self.bound(stored)
+        after: ColumnElement[bool] = self.sql < value if self.falls else self.sql > value
+        return or_(after, self.sql.is_(None)) if self.is_nullable else after
+
+    def equals(self, stored: Stored) -> ColumnElement[bool]:
+        """Whether a job's value is the value of a cursor."""
+        return self.sql.is_(None) if self.is_nullable and stored == NOTHING else self.sql == self.bound(stored)
 
 
 def _time(name: str) -> SortKey:
@@ -121,8 +160,8 @@ def _by_field(name: str) -> SortKey:
     return SortKey(value_of(name).sort_key, None, Text, is_nullable=True)
 
 
-KEYS: dict[str, SortKey | None] = {
-    "created_at": None,  # all orders end with it
+KEYS: dict[str, SortKey] = {
+    "created_at": SortKey(Job.created_at, lambda job: job.created_at, Moment),  # all orders end with it
     "started_at": _time("started_at"),
     "ended_at": _time("ended_at"),
     "duration": SortKey(
@@ -145,32 +184,45 @@ KEYS: dict[str, SortKey | None] = {
     "val_loss": _result("val_loss"),
     "train_samples_per_s": _result("train_samples_per_s"),
 }
+_ID = SortKey(Job.id, lambda job: job.id, Text)
 
 
-def _positions(key: SortKey | None) -> TypeAdapter[tuple[Stored, ...]]:
-    return positions(*([] if key is None else [key.stored]), Moment, Text)
+def keys_of(order: str) -> tuple[SortKey, ...]:
+    """The keys of an order. No two jobs are equal in all of them.
+
+    They end with the time of creation and the id, in the direction of the last field. Raises
+    `jobs.model.orders.WrongOrder`, `jobs.model.job_fields.UnknownField`.
+    """
+    fields = [(_key_name(field.name), field.falls) for field in orders.parsed(order)]
+    last_falls = fields[-1][1]
+    if "created_at" not in [name for name, _ in fields]:
+        fields.append(("created_at", last_falls))
+    keys = [replace(KEYS[name] if name in KEYS else _by_field(name), falls=falls) for name, falls in fields]
+    return (*keys, replace(_ID, falls=last_falls))
 
 
-_POSITIONS = {name: _positions(key) for name, key in KEYS.items()}
-_POSITIONS_BY_FIELD = positions(Text, Moment, Text)
-
-
-def key_of(order: str) -> SortKey | None:
-    """The key of an order; None for the time of creation alone. Raises `jobs.model.job_fields.UnknownField`."""
-    name = _name_of(order)
-    return KEYS[name] if name in KEYS else _by_field(name)
+def behind(keys: Sequence[SortKey], position: Sequence[Stored]) -> ColumnElement[bool]:
+    """Whether a job comes after a position in the order of some keys, each with a direction of its own."""
+    after: ColumnElement[bool] = false()
+    for key, stored in reversed(list(zip(keys, position, strict=True))):
+        after = or_(key.comes_after(stored), and_(key.equals(stored), after))
+    return after
 
 
 def has_index(order: str) -> bool:
     """Whether an index has this order. Without one the database sorts all jobs of the list."""
-    return _name_of(order) in KEYS
+    return _key_name(order.removeprefix("-")) in KEYS
 
 
 def positions_in(order: str) -> TypeAdapter[tuple[Stored, ...]]:
     """The kind of the positions in a list of this order."""
-    return _POSITIONS.get(_name_of(order), _POSITIONS_BY_FIELD)
+    return _positions(tuple(key.stored for key in keys_of(order)))
 
 
-def _name_of(order: str) -> str:
-    name = order.removeprefix("-")
+@lru_cache
+def _positions(kinds: tuple[Any, ...]) -> TypeAdapter[tuple[Stored, ...]]:
+    return positions(*kinds)
+
+
+def _key_name(name: str) -> str:
     return _INDEXED.get(name, name)

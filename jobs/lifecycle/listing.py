@@ -1,8 +1,8 @@
 """The list of jobs: filtered, in a total order, page by page. Called by the api.
 
-A page begins after a key (the sort key, then creation time and id). So page 1,000 costs as much as page 1, and no job
-is seen twice. Every order of `jobs.lifecycle.list_sorts.Order` has an index; by other fields the database sorts all
-jobs. Every filter in the order of creation has an index too, with four exceptions:
+A page begins after a key (the sort keys, then creation time and id). So page 1,000 costs as much as page 1, and no job
+is seen twice. Every order of `jobs.lifecycle.list_sorts.Order` has an index; by other fields, and by several, the
+database sorts all jobs. Every filter in the order of creation has an index too, with four exceptions:
 
 - Labels. If few jobs have them, the database uses the index on labels. If many do, it reads in the order of the list.
 - A study. Its jobs are few: the database finds them all and sorts them.
@@ -35,7 +35,6 @@ from sqlalchemy import (
     cast,
     func,
     literal,
-    null,
     or_,
     select,
     tuple_,
@@ -50,7 +49,17 @@ from jobs.db.engine import cause_in_words
 from jobs.db.tables import Job, JobText
 from jobs.db.text_search import contains, limited_search
 from jobs.lifecycle.field_values import condition_of, patterns_in
-from jobs.lifecycle.list_sorts import NOTHING, FieldOrder, Order, SortKey, Stored, has_index, key_of, positions_in
+from jobs.lifecycle.list_sorts import (
+    NOTHING,
+    FieldOrder,
+    Order,
+    SortKey,
+    Stored,
+    behind,
+    has_index,
+    keys_of,
+    positions_in,
+)
 from jobs.model.states import Status
 from jobs.model.where import Where
 from jobs.wording import shortened
@@ -132,14 +141,9 @@ class ListQuery:
     cursor: str | None = None
 
     @cached_property
-    def key(self) -> SortKey | None:
-        """The sort key of the list; None for the time of creation alone."""
-        return key_of(self.order)
-
-    @property
-    def falls(self) -> bool:
-        """Whether the list goes from the greatest to the least, in every key. So one index serves both directions."""
-        return self.order.startswith("-")
+    def keys(self) -> tuple[SortKey, ...]:
+        """The sort keys of the list. No two jobs are equal in all of them."""
+        return keys_of(self.order)
 
     @property
     def reads_all(self) -> bool:
@@ -170,22 +174,18 @@ class ListQuery:
             return None
         return cursors.decode(session, self.cursor, by=self.positions, of=self.identity)
 
-    def columns(self) -> list[ColumnElement[Any]]:
-        """The columns of the sort. No two jobs are equal in all of them."""
-        sort_column: list[Any] = [] if self.key is None else [self.key.sql]
-        return [*sort_column, Job.created_at, Job.id]
-
 
 def list_jobs(session: Session, page_query: ListQuery) -> Page[Job]:
     """A page of jobs. Raises `InvalidCursor`, `TooMuchToSearch`, `WrongPattern`."""
-    by_field = page_query.key is not None and page_query.key.of is None
+    by_field = not has_index(page_query.order)
     with page_query.filter.limited(session), limited_search(session, by_field, field="sort"):
-        columns = select(Job, _key_text(page_query.key)).options(undefer(Job.notes_start))
+        texts = [cast(key.sql, Text) for key in page_query.keys if key.of is None]
+        columns = select(Job, *texts).options(undefer(Job.notes_start))
         query = _in_order(session, columns, _with_matches(session, page_query))
         rows = session.execute(query).all()  # one more, to know whether there is a next page
     page = page_of(
         session, rows, by=page_query.positions, limit=page_query.limit, of=page_query.identity,
-        position=lambda row: _position(page_query.key, *row),
+        position=lambda row: _position(page_query.keys, *row),
     )  # fmt: skip
     return Page([row[0] for row in page.items], page.next_cursor)
 
@@ -254,13 +254,12 @@ _REVISIONS_OF = _REVISION.where(
 
 def _in_order(session: Session, query: Select[*Columns], page_query: ListQuery) -> Select[*Columns]:
     """The rows of a page, and one more."""
-    parts = _parts(page_query, page_query.position(session))
+    parts, order = _parts(page_query, page_query.position(session)), [key.sorted() for key in page_query.keys]
     if len(parts) == 1:
-        in_sequence = _sorted if has_index(page_query.order) else _merged
-        order = in_sequence(page_query.columns(), page_query)
-        return query.where(*parts[0]).order_by(*order).limit(page_query.limit + 1)
+        in_index = _as_in_index(page_query) if has_index(page_query.order) else order
+        return query.where(*parts[0]).order_by(*in_index).limit(page_query.limit + 1)
     page_ids = _page_of_parts(parts, page_query)
-    return query.join(page_ids, page_ids.c.id == Job.id).order_by(*_merged(page_query.columns(), page_query))
+    return query.join(page_ids, page_ids.c.id == Job.id).order_by(*order)
 
 
 def _parts(page_query: ListQuery, position: Position | None) -> list[list[ColumnElement[bool]]]:
@@ -270,61 +269,48 @@ def _parts(page_query: ListQuery, position: Position | None) -> list[list[Column
     """
     filters = page_query.filter.conditions()
     chosen = sorted(page_query.filter.statuses)
+    if not has_index(page_query.order):  # all jobs are read: once is enough
+        of_statuses = [Job.status.in_(chosen)] if chosen else []
+        return [[*of_statuses, *filters, *([] if position is None else [behind(page_query.keys, position)])]]
     statuses = [[Job.status == status] for status in chosen] or [[]]
-    if chosen and not has_index(page_query.order):
-        statuses = [[Job.status.in_(chosen)]]
     return [[*status, *filters, *stretch] for status in statuses for stretch in _stretches(page_query, position)]
 
 
 def _stretches(page_query: ListQuery, position: Position | None) -> list[list[ColumnElement[bool]]]:
-    """The rest of the list after the cursor: first the jobs with a value, then those without one."""
-    behind = [] if position is None else [_behind(page_query, position)]
-    if page_query.key is None or not page_query.key.is_nullable:
-        return [behind]
-    valued, unvalued = page_query.key.sql.is_not(None), page_query.key.sql.is_(None)
+    """The rest of the list after the cursor, as an index has it: first the jobs with a value, then those without."""
+    first, after = page_query.keys[0], [] if position is None else [_behind_in_index(page_query.keys, position)]
+    if not first.is_nullable:
+        return [after]
     if position is not None and position[0] == NOTHING:
-        return [[unvalued, *behind]]
-    if not has_index(page_query.order):  # all jobs are read: once is enough
-        return [[or_(*behind, unvalued)]] if behind else [[]]
-    return [[valued, *behind], [unvalued]]
+        return [[first.sql.is_(None), *after]]
+    return [[first.sql.is_not(None), *after], [first.sql.is_(None)]]
 
 
 def _page_of_parts(parts: Sequence[Sequence[ColumnElement[bool]]], page_query: ListQuery) -> Subquery:
     """The ids of a page and of one job more, from the first rows of each part. Whole rows are read only for these."""
-    keys = [column.label(f"key_{place}") for place, column in enumerate(page_query.columns())]
-    most, order = page_query.limit + 1, _sorted(page_query.columns(), page_query)
-    firsts = [select(*keys).where(*part).order_by(*order).limit(most).subquery() for part in parts]
+    columns = [key.sql.label(f"key_{place}") for place, key in enumerate(page_query.keys)]
+    most, in_index = page_query.limit + 1, _as_in_index(page_query)
+    firsts = [select(*columns).where(*part).order_by(*in_index).limit(most).subquery() for part in parts]
     merged = list(union_all(*(select(first) for first in firsts)).subquery().c)
-    return select(merged[-1].label("id")).order_by(*_merged(merged, page_query)).limit(most).subquery()
+    order = [key.sorted(column) for key, column in zip(page_query.keys, merged, strict=True)]
+    return select(merged[-1].label("id")).order_by(*order).limit(most).subquery()
 
 
-def _sorted(columns: Sequence[ColumnElement[Any]], page_query: ListQuery) -> list[ColumnElement[Any]]:
-    return [column.desc() if page_query.falls else column.asc() for column in columns]
+def _as_in_index(page_query: ListQuery) -> list[ColumnElement[Any]]:
+    """The order of a part, in which all jobs have a value, or none has."""
+    return [key.sql.desc() if key.falls else key.sql.asc() for key in page_query.keys]
 
 
-def _merged(columns: Sequence[ColumnElement[Any]], page_query: ListQuery) -> list[ColumnElement[Any]]:
-    """The order of several parts together, or of all jobs: those without a value are last."""
-    return [column.nulls_last() for column in _sorted(columns, page_query)]
+def _behind_in_index(keys: Sequence[SortKey], position: Position) -> ColumnElement[bool]:
+    """Like `behind`, for keys of one direction: as a comparison of rows, which an index knows."""
+    if keys[0].is_nullable and position[0] == NOTHING:
+        keys, position = keys[1:], position[1:]
+    row = tuple_(*(key.sql for key in keys))
+    after = tuple_(*(key.bound(stored) for key, stored in zip(keys, position, strict=True)))
+    return row < after if keys[0].falls else row > after
 
 
-def _behind(page_query: ListQuery, position: Position) -> ColumnElement[bool]:
-    *sort_values, created_at, job_id = position
-    columns = page_query.columns()
-    values: list[Any] = [created_at, job_id]
-    if page_query.key is not None and page_query.key.is_nullable and sort_values[0] == NOTHING:
-        columns = columns[1:]
-    elif page_query.key is not None:
-        values.insert(0, page_query.key.bound(sort_values[0]))
-    key, after = tuple_(*columns), tuple_(*values)
-    return key < after if page_query.falls else key > after
-
-
-def _key_text(key: SortKey | None) -> ColumnElement[str | None]:
-    """The sort key of a job as JSON, where its row does not have it."""
-    return cast(null() if key is None or key.of is not None else key.sql, Text)
-
-
-def _position(key: SortKey | None, job: Job, key_text: str | None) -> Position:
-    if key is None:
-        return job.created_at, job.id
-    return key.of(job) if key.of is not None else key_text or NOTHING, job.created_at, job.id
+def _position(keys: Sequence[SortKey], job: Job, *texts: str | None) -> Position:
+    """Where a job is. `texts` are the keys as JSON that its row does not have."""
+    of_fields = iter(texts)
+    return tuple(next(of_fields) or NOTHING if key.of is None else key.of(job) for key in keys)

@@ -35,7 +35,7 @@ PATTERNS = ("~", "!~")
 
 _SPACES, _NOT = re.compile(r"\s*"), re.compile(r"\s*!")
 _NAME = re.compile(r'[^\s=!<>~"]+')
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _OPERATOR = re.compile(r"!=|<=|>=|!~|=|<|>|~")
 _WORD = re.compile(r"[=!<>~]+|[^\s=!<>~]+")
 _BARE = re.compile(r"(.*?)(?:\sor\s|$)")  # a value without quotes, and what ends it
@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _MOST_DIGITS = 400  # the greatest float has 309
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # in a text of PostgreSQL
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _BEFORE_OR = re.compile(r"\s(?=or\s)")
 _MISTAKEN = {
     "==": "=", "===": "=", "<>": "!=", "=<": "<=", "=>": ">=", "=~": "~", "~~": "~", "~*": "~", "!==": "!=", "is": "=",
@@ -89,7 +89,7 @@ def parsed(text: str) -> Where:
     """The condition that a text stands for. Raises `WrongWhere`, `jobs.model.job_fields.UnknownField`."""
     if len(text) > MOST_CHARACTERS:
         raise WrongWhere(f"a condition may have {MOST_CHARACTERS} characters; this one has {len(text)}")
-    if _CONTROL.search(text):
+    if CONTROL.search(text):
         raise WrongWhere("a condition must be one line of text, without control characters")
     reader, comparisons = _Reader(text), list[Comparison]()
     while reader.has_more:
@@ -218,7 +218,7 @@ class _Reader:
         return value, True
 
     def _string(self, what: str) -> str:
-        match = self._take(_STRING)
+        match = self._take(STRING)
         if match is None:
             raise WrongWhere(f"{what} begins with a quote but does not end with one: `{self._rest()}`")
         try:
@@ -272,13 +272,13 @@ def _joined(value: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _CONTROL.sub(_escaped, json.dumps(text, ensure_ascii=False))
+    return CONTROL.sub(_escaped, json.dumps(text, ensure_ascii=False))
 
 
 def _one_piece(value: Any) -> str:
     """A list, an object, true or false as JSON that has no ` or ` in it."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=float)  # of a `Decimal` inside
-    return _CONTROL.sub(_escaped, _BEFORE_OR.sub(_escaped, text))
+    return CONTROL.sub(_escaped, _BEFORE_OR.sub(_escaped, text))
 
 
 def _escaped(match: re.Match[str]) -> str:

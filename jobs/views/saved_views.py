@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
+from jobs.model import orders
 from jobs.model.spec import Name, ProjectName
 from jobs.model.states import Status
 from jobs.model.where import MOST, MOST_CHARACTERS
@@ -23,7 +24,11 @@ Text = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max
 Label = Annotated[Text, Field(pattern="^[^:]+:", json_schema_extra={"format": "label"})]
 Word = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=300)]
 FieldName = Annotated[Word, Field(json_schema_extra={"format": "field"})]
-Order = Annotated[Word, Field(json_schema_extra={"format": "field-order"})]
+Order = Annotated[
+    str,
+    StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]+$", max_length=orders.MOST_CHARACTERS),
+    Field(json_schema_extra={"format": "field-order"}),
+]
 WhereText = Annotated[
     str,
     StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$", max_length=MOST_CHARACTERS),

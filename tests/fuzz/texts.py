@@ -185,7 +185,7 @@ media_type = one_of(
 _field = one_of(
     filled("metrics.{}", one_of("val_iou", "a.b/c@d:e-f", "", "x" * 64, "x'y", "ü")), "spec.dataset.source",
     "label.team", "spec.params.a.b.c", "spec.params." + "a." * 6 + "b", "gpus", "started", "duration", "starred",
-    "notes", "status", '"label.a = b"', "spec", "x" * 301,
+    "notes", "status", '"label.a = b"', '"label.a,b"', "spec", "x" * 301,
 )  # fmt: skip
 _comparison = filled(
     "{}{}{}", _field, one_of("=", "!=", "<", " <= ", ">", ">=", "~", " !~ ", "", "=="),
@@ -215,7 +215,7 @@ TEXTS: dict[str, Text] = {
     "label": damaged(filled("{}:{}", _word, _word)),
     "media-types": in_header(damaged(media_type)),
     "field": damaged(_field),
-    "field-order": damaged(filled("{}{}", one_of("", "-"), _field)),
+    "field-order": damaged(several(filled("{}{}", one_of("", "-", " - "), _field), between=",")),
     "model": damaged(one_of("lenet5", "mlp", "resnet50", "os:system", "a.b.c:d", ".", "a..b:c", "__builtins__:eval")),
     "requirement": damaged(
         one_of("einops", "einops>=0.8", "x[a,b]==1.*; python_version<'4'", "-r x", "a @ file:///etc")

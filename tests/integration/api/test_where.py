@@ -36,6 +36,8 @@ def test_conditions_combine_with_each_other_and_with_filters_sorts_and_pages(
         ({"sort": "label.team"}, ["beta", "Alpha", "gamma", "delta"]),
         ({"sort": "-label.team"}, ["gamma", "Alpha", "beta", "delta"]),
         ({"sort": "-batch"}, ["delta", "beta", "gamma", "Alpha"]),
+        ({"sort": "label.team,-gpus"}, ["beta", "gamma", "Alpha", "delta"]),
+        ({"sort": ' -"label.team" , name', "where": "gpus<8"}, ["Alpha", "gamma", "beta"]),
     ]
     for query, names in queries:
         with subtests.test(query=query):
@@ -75,6 +77,13 @@ def test_each_wrong_condition_is_named(api: TestClient) -> None:
         {"sort": "-spec.x"},
     ):
         assert api.get("/v1/jobs", params=query).status_code == 422, query
+    for sort, why in {
+        "gpus,colour": "no such field `colour`", "gpus,-gpus": "`gpus` is repeated", "gpus,": "of a field is missing",
+        "gpus,name,owner,status,cell": "may have 4 fields", 'gpus,"name': "must be a JSON string",
+    }.items():  # fmt: skip
+        (error,) = api.get("/v1/jobs", params={"sort": sort}).json()["errors"]
+        assert (error["field"], error["received"]) == ("sort", sort)
+        assert why in error["message"]
     assert "did you mean batch_size?" in api.get("/v1/jobs", params={"sort": "batchsize"}).json()["detail"]
 
 
