@@ -3,18 +3,37 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from hora.errors import Json
 from hora.service.calls import ENDED, Calls, document_of, key_header
 from hora.service.transport import api_path
 from hora.service.waiting import wait_for_end
+from jobs.suggestions import meant
 
 if TYPE_CHECKING:
     from jobs.model.spec import Spec
 
 _IMPORT_TIMEOUT_S = 900.0  # the service stores all records of a run before it answers
 _LONGEST_PAGE = 500  # jobs
+
+
+class JobFilters(TypedDict, total=False):
+    """Which jobs a list has: those that match every part that is given. None is as if it were not given."""
+
+    status: str | None  # several with commas
+    label: str | Sequence[str] | None  # `key:value`, or several
+    name: str | None
+    owner: str | None
+    project: str | None
+    paused: bool | None
+    study: str | None  # its id; `none`: jobs of no study
+    starred: bool | None
+    archived: bool | None
+    since: datetime | str | None  # submitted then or later; a text is a time in RFC 3339
+    until: datetime | str | None  # submitted before
+    search: str | None  # in their name, id, owner, dataset, model, labels or notes, in any case
+    where: str | Sequence[str] | None  # a condition about any field: `spec.batch_size>=64`; or several that all hold
 
 
 class JobCalls(Calls):
@@ -41,94 +60,37 @@ class JobCalls(Calls):
         return self._wire.document("GET", api_path("jobs", job_id))
 
     def jobs(
-        self,
-        *,
-        status: str | None = None,
-        label: str | Sequence[str] | None = None,
-        name: str | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        paused: bool | None = None,
-        study: str | None = None,
-        starred: bool | None = None,
-        archived: bool | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        search: str | None = None,
-        where: str | Sequence[str] | None = None,
-        sort: str | None = None,
-        page_size: int = 100,
+        self, *, sort: str | Sequence[str] | None = None, page_size: int = 100, **filters: Unpack[JobFilters]
     ) -> Iterator[Json]:
         """All jobs that match, newest first, fetched page by page as they are consumed.
 
-        `label` is `key:value`, or several. They were submitted at `since` or later and before `until`; a text is a time
-        in RFC 3339. `search` is a text in their name, id, owner, dataset, model, labels or notes, in any case. `where`
-        is a condition about any field, such as `spec.batch_size>=64`, or several that all hold. `sort` is a field, `-`
-        before it the greatest first.
+        `sort` is a field, `-` before it the greatest first, or up to four: `["-starred", "created"]`, or with commas
+        between them. Filters: `status`, `label` (`key:value`, or several), `name`, `owner`, `project`, `paused`,
+        `study`, `starred`, `archived`, `since` and `until` (a text is a time in RFC 3339), `search`, and `where`, a
+        condition about any field such as `spec.batch_size>=64`, or several that all hold. Raises `TypeError`.
         """
-        filters = {
-            "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "starred": starred, "archived": archived, "since": _time(since), "until": _time(until),
-            "search": search, "where": where, "sort": sort, "limit": page_size,
-        }  # fmt: skip
-        yield from self._wire.pages(api_path("jobs"), filters)
+        order = sort if sort is None or isinstance(sort, str) else ",".join(sort)
+        return self._wire.pages(api_path("jobs"), {**_query(filters), "sort": order, "limit": page_size})
 
     def job_groups(
         self,
         by: str | Sequence[str],
         *,
         metric: str | None = None,
-        status: str | None = None,
-        label: str | Sequence[str] | None = None,
-        name: str | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        paused: bool | None = None,
-        study: str | None = None,
-        starred: bool | None = None,
-        archived: bool | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        search: str | None = None,
-        where: str | Sequence[str] | None = None,
         page_size: int = 100,
+        **filters: Unpack[JobFilters],
     ) -> Iterator[Json]:
         """The jobs that match, in groups with equal values of the field `by`, or of up to three fields.
 
         The groups with the newest jobs come first. `metric` sums up the best values of a metric. The filters are those
         of `jobs`; the `where` of a group selects its jobs there.
         """
-        filters = {
-            "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "starred": starred, "archived": archived, "since": _time(since), "until": _time(until),
-            "search": search, "where": where, "by": by, "metric": metric, "limit": page_size,
-        }  # fmt: skip
-        yield from self._wire.pages(api_path("jobs", "groups"), filters)
+        query = {**_query(filters), "by": by, "metric": metric, "limit": page_size}
+        return self._wire.pages(api_path("jobs", "groups"), query)
 
-    def job_count(
-        self,
-        *,
-        status: str | None = None,
-        label: str | Sequence[str] | None = None,
-        name: str | None = None,
-        owner: str | None = None,
-        project: str | None = None,
-        paused: bool | None = None,
-        study: str | None = None,
-        starred: bool | None = None,
-        archived: bool | None = None,
-        since: datetime | str | None = None,
-        until: datetime | str | None = None,
-        search: str | None = None,
-        where: str | Sequence[str] | None = None,
-    ) -> Json:
+    def job_count(self, **filters: Unpack[JobFilters]) -> Json:
         """How many jobs match: `jobs`, up to 100,000, and whether there are `more`. The filters are those of `jobs`."""
-        filters = {
-            "status": status, "label": label, "name": name, "owner": owner, "project": project, "paused": paused,
-            "study": study, "starred": starred, "archived": archived, "since": _time(since), "until": _time(until),
-            "search": search, "where": where,
-        }  # fmt: skip
-        return self._wire.document("GET", api_path("jobs", "count"), params=filters)
+        return self._wire.document("GET", api_path("jobs", "count"), params=_query(filters))
 
     def queue(
         self, *, project: str | None = None, owner: str | None = None, limit: int = 100, cursor: str | None = None
@@ -254,6 +216,16 @@ class JobCalls(Calls):
             ended=lambda job: job["status"] in ENDED, on_update=on_update, on_unchanged=on_unchanged,
             timeout_s=timeout_s, period_s=period_s,
         )  # fmt: skip
+
+
+def _query(filters: JobFilters) -> dict[str, Any]:
+    """The filters as the service reads them. Raises `TypeError` for one that there is not."""
+    known = JobFilters.__annotations__
+    for name in filters:
+        if name not in known:
+            raise TypeError(f"no such filter of jobs `{name}`{meant(name, known, '`')}")
+    times = {"since": _time(filters.get("since")), "until": _time(filters.get("until"))}
+    return {name: filters.get(name) for name in known} | times
 
 
 def _time(moment: datetime | str | None) -> str | None:

@@ -166,6 +166,15 @@ def test_lists_are_fetched_as_they_are_consumed() -> None:
     }  # fmt: skip
 
 
+def test_a_list_is_sorted_by_several_fields_and_has_no_other_filters_than_known_ones() -> None:
+    client, requests = answering(*[json_answer(page()) for _ in range(2)])
+    for sort in (["-starred", "created"], "-starred,created"):
+        assert list(client.jobs.list(sort=sort, where="gpus>1")) == []
+    assert {str(request.url.params["sort"]) for request in requests} == {"-starred,created"}
+    with pytest.raises(TypeError, match="no such filter of jobs `statsu`; did you mean `status`"):
+        list(client.jobs.list(statsu="failed"))  # type: ignore[call-arg]
+
+
 def series(name: str, rank: int, y: list[float | None]) -> dict[str, Any]:
     return {"name": name, "rank": rank, "x": [1.0, 2.0], "y": y, "bands": []}
 

@@ -17,6 +17,7 @@ def session(client: Client) -> None:
     client.jobs.submit(dataset="digits", optimizer={"name": "sdg"})  # type: ignore[arg-type]
     client.jobs.dry_run(dataset="digits", gpu=1)  # type: ignore[call-arg]
     client.jobs.run(train, args=(0.1,), command=["python"])  # type: ignore[call-arg]
+    client.jobs.list(statsu="failed")  # type: ignore[call-arg]
     job = client.jobs.get("1aag")
     job.update(prio=80)  # type: ignore[call-arg]
     job.clone(epcohs=1)  # type: ignore[call-arg]
