@@ -13,22 +13,28 @@ from hora.render.text import ago, heading, number, plain
 
 
 def groups_table(groups: Iterable[Json], by: Sequence[str], now: datetime | None = None) -> Table:
-    """A row for each group: its values, its jobs, and the figures of a metric if there are any."""
+    """A row for each group: its values, its jobs, and the figures of metrics if there are any."""
     groups = list(groups)
-    name = next((group["metric"]["name"] for group in groups if group.get("metric")), None)
-    figures = [] if name is None else [f"{name} mean", "min", "max"]
+    names = [metric["name"] for group in groups[:1] for metric in _metrics(group)]
+    figures = [figure for name in names for figure in (f"{name} mean", "min", "max")]
     heads = [*map(heading, by), "JOBS>", "STATUSES", "NEWEST"]
     table = table_of(*heads, *(heading(figure, figures=True) for figure in figures))
     for group in groups:
-        metric = group.get("metric") or {}
         table.add_row(
             *map(_text, group["values"]),
             plain(group["jobs"]),
             ", ".join(f"{jobs} {plain(status)}" for status, jobs in group["statuses"].items()),
             ago(group["newest_at"], now),
-            *(number(metric.get(figure)) for figure in ("mean", "min", "max") if name is not None),
+            *(number(metric.get(figure)) for metric in _metrics(group) for figure in ("mean", "min", "max")),
         )
     return table
+
+
+def _metrics(group: Json) -> list[Json]:
+    """The metrics of a group. A service of an earlier version has one at most."""
+    one = [group["metric"]] if group.get("metric") else []
+    metrics: list[Json] = group.get("metrics") or one
+    return metrics
 
 
 def _text(value: Any) -> str:

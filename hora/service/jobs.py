@@ -76,14 +76,14 @@ class JobCalls(Calls):
         self,
         by: str | Sequence[str],
         *,
-        metric: str | None = None,
+        metric: str | Sequence[str] | None = None,
         page_size: int = 100,
         **filters: Unpack[JobFilters],
     ) -> Iterator[Json]:
         """The jobs that match, in groups with equal values of the field `by`, or of up to three fields.
 
-        The groups with the newest jobs come first. `metric` sums up the best values of a metric. The filters are those
-        of `jobs`; the `where` of a group selects its jobs there.
+        The groups with the newest jobs come first. `metric` sums up the best values of a metric, or of up to five. The
+        filters are those of `jobs`; the `where` of a group selects its jobs there.
         """
         query = {**_query(filters), "by": by, "metric": metric, "limit": page_size}
         return self._wire.pages(api_path("jobs", "groups"), query)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Numeric, Text, cast, collate, func, literal, null, select
+from sqlalchemy import ColumnElement, Text, cast, collate, func, literal, select
 from sqlalchemy.orm import Session
 
 from jobs.db import cursors
@@ -27,35 +27,38 @@ ALL_JOBS = JobFilter()
 
 @dataclass(frozen=True)
 class GroupQuery:
-    """A request for a page of groups: of which jobs, by which fields, and the metric to sum up."""
+    """A request for a page of groups: of which jobs, by which fields, and the metrics to sum up."""
 
     by: tuple[str, ...]
     filter: JobFilter = ALL_JOBS
-    metric: str | None = None
+    metrics: tuple[str, ...] = ()
     limit: int = 50
     cursor: str | None = None
 
     @property
     def identity(self) -> str:
         """The list to which its cursors belong."""
-        return json.dumps(["groups", self.by, self.metric, ListQuery(self.filter).identity])
+        metrics = self.metrics if len(self.metrics) > 1 else next(iter(self.metrics), None)  # older cursors stay valid
+        return json.dumps(["groups", self.by, metrics, ListQuery(self.filter).identity])
 
 
 def list_groups(session: Session, query: GroupQuery) -> Page[JobGroup]:
     """A page of groups. Raises `InvalidCursor`, `TooMuchToSearch`, `WrongPattern`, `UnknownField`."""
     fields = [value_of(name).json.label(f"value_{place}") for place, name in enumerate(query.by)]
-    metric = cast(null(), Numeric) if query.metric is None else value_of(f"metrics.{query.metric}").own
-    jobs = select(*fields, Job.status, Job.created_at, _place().label("place"), metric.label("metric"))
+    metrics: list[ColumnElement[Any]] = [
+        value_of(f"metrics.{name}").own.label(f"metric_{place}") for place, name in enumerate(query.metrics)
+    ]
+    jobs = select(*fields, *metrics, Job.status, Job.created_at, _place().label("place"))
     conditions = query.filter.conditions()
     if query.filter.statuses:
         conditions.append(Job.status.in_(query.filter.statuses))
     matching = jobs.where(*conditions).subquery()
-    values = list(matching.c)[: len(fields)]
+    values, figures = list(matching.c)[: len(fields)], list(matching.c)[len(fields) : len(fields) + len(metrics)]
     newest = func.max(matching.c.place)
     groups = select(
         *(cast(value, Text) for value in values), newest.label("place"), func.max(matching.c.created_at), func.count(),
         *(func.count().filter(matching.c.status == status) for status in Status),
-        *(of_metric(matching.c.metric) for of_metric in (func.count, func.avg, func.min, func.max)),
+        *(of_metric(figure) for figure in figures for of_metric in (func.count, func.avg, func.min, func.max)),
     ).group_by(*values)  # fmt: skip
     if query.cursor is not None:
         (place,) = cursors.decode(session, query.cursor, by=BY_NAME, of=query.identity)
@@ -78,13 +81,15 @@ def _group(query: GroupQuery, row: Sequence[Any]) -> JobGroup:
     fields, statuses = len(query.by), len(Status)
     texts, (_, newest_at, jobs) = row[:fields], row[fields : fields + 3]
     counts, figures = row[fields + 3 : fields + 3 + statuses], row[fields + 3 + statuses :]
+    metrics = [_metric(name, *figures[4 * place : 4 * place + 4]) for place, name in enumerate(query.metrics)]
     return JobGroup(
         values=[None if text is None else json.loads(text) for text in texts],
         where=_where(query.by, texts),
         jobs=jobs,
         statuses={status: count for status, count in zip(Status, counts, strict=True) if count},
         newest_at=newest_at,
-        metric=None if query.metric is None else _metric(query.metric, *figures),
+        metric=next(iter(metrics), None),
+        metrics=metrics,
     )
 
 

@@ -9,6 +9,7 @@ from jobs.model.states import Status
 from jobs.views.base import View
 
 MOST_FIELDS = 3  # by which jobs are grouped
+MOST_METRICS = 5  # of a group
 
 
 class GroupMetric(View):
@@ -29,4 +30,5 @@ class JobGroup(View):
     jobs: int
     statuses: dict[Status, int] = Field(description="How many jobs have each status; those that none has are left out")
     newest_at: datetime = Field(description="When the newest of them was submitted")
-    metric: GroupMetric | None = Field(description="Null: the request names no `metric`")
+    metric: GroupMetric | None = Field(description="The first of `metrics`; null: the request names no `metric`")
+    metrics: list[GroupMetric] = Field([], description="Each `metric` of the request, in its sequence")

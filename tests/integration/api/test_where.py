@@ -91,15 +91,23 @@ def test_each_wrong_condition_is_named(api: TestClient) -> None:
 def test_jobs_are_grouped_by_fields(api: TestClient) -> None:
     page = api.get("/v1/jobs/groups", params={"by": "label.team", "metric": "val_loss", "where": "gpus<8"}).json()
     newest_at = page["items"][0].pop("newest_at")
+    loss = {"name": "val_loss", "n": 0, "mean": None, "min": None, "max": None}
     assert page["items"][0] == {
         "values": ["vision"], "where": ['label.team="vision"'], "jobs": 2, "statuses": {"queued": 2},
-        "metric": {"name": "val_loss", "n": 0, "mean": None, "min": None, "max": None},
+        "metric": loss, "metrics": [loss],
     }  # fmt: skip
     assert newest_at == api.get("/v1/jobs", params={"where": "name=gamma"}).json()["items"][0]["created_at"]
     assert [group["values"] for group in page["items"]] == [["vision"], ["speech"]]
     both = api.get("/v1/jobs/groups", params={"by": ["label.team", "gpus"], "limit": 1}).json()
     assert both["items"][0]["where"] == ["!label.team", "gpus=8"]
-    assert both["items"][0]["metric"] is None
+    assert (both["items"][0]["metric"], both["items"][0]["metrics"]) == (None, [])
+    several = {"by": "gpus", "metric": ["iou", "val_loss", "iou"], "limit": 1}
+    first = api.get("/v1/jobs/groups", params=several).json()
+    assert [metric["name"] for metric in first["items"][0]["metrics"]] == ["iou", "val_loss"]
+    assert first["items"][0]["metric"]["name"] == "iou"
+    cursor = {"cursor": first["next_cursor"]}
+    assert api.get("/v1/jobs/groups", params=several | cursor).status_code == 200
+    assert api.get("/v1/jobs/groups", params=several | cursor | {"metric": "iou"}).status_code == 422
     assert both["next_cursor"] is not None
 
 
@@ -121,7 +129,10 @@ def test_wrong_groups_are_refused(api: TestClient) -> None:
         answer = api.get("/v1/jobs/groups", params={"by": by})
         assert answer.status_code == 422
         assert [error["field"] for error in answer.json()["errors"]] == ["by"], by
-    assert api.get("/v1/jobs/groups", params={"by": "owner", "metric": "a b"}).status_code == 422
+    for metric in ("a b", ["iou", ""], [f"m{n}" for n in range(6)]):
+        answer = api.get("/v1/jobs/groups", params={"by": "owner", "metric": metric})
+        assert answer.status_code == 422
+        assert answer.json()["errors"][0]["field"].startswith("metric"), answer.text
     assert api.get("/v1/jobs/groups", params={"by": "owner", "where": "name ~ (", "limit": 5}).status_code == 422
 
 

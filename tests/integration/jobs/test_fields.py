@@ -269,7 +269,7 @@ def test_groups_are_all_jobs_with_equal_values_and_their_conditions_find_them(
             groups: list[JobGroup] = []
             cursor = None
             while True:
-                page = list_groups(session, GroupQuery(by, metric="val_loss", limit=2, cursor=cursor))
+                page = list_groups(session, GroupQuery(by, metrics=("val_loss", "a/b.c"), limit=2, cursor=cursor))
                 groups += page.items
                 if (cursor := page.next_cursor) is None:
                     break
@@ -285,10 +285,17 @@ def test_groups_are_all_jobs_with_equal_values_and_their_conditions_find_them(
                 if by != ("spec.params.n",):  # 12 finds the text "12" too, which is another group
                     assert sorted(found) == sorted(one["id"] for one in members)
                 assert group.jobs == len(members) == sum(group.statuses.values())
-                losses = [loss for one in members if (loss := read_column(one, "metrics.val_loss")) is not None]
-                assert group.metric is not None
-                assert (group.metric.n, group.metric.min) == (len(losses), min(losses, default=None))
-                assert group.metric.mean == (pytest.approx(sum(losses) / len(losses)) if losses else None)
+                assert group.metric == group.metrics[0]
+                assert [metric.name for metric in group.metrics] == ["val_loss", "a/b.c"]
+                for metric in group.metrics:
+                    read = [read_column(one, f"metrics.{metric.name}") for one in members]
+                    values = [value for value in read if value is not None]
+                    assert (metric.n, metric.min, metric.max) == (
+                        len(values),
+                        min(values, default=None),
+                        max(values, default=None),
+                    )
+                    assert metric.mean == (pytest.approx(sum(values) / len(values)) if values else None)
 
 
 def test_groups_are_of_the_jobs_that_a_filter_finds(sessions: Sessions, job_ids: list[str]) -> None:

@@ -25,3 +25,14 @@ def test_the_figures_of_a_metric_are_columns() -> None:
     assert [(column.header, next(iter(column.cells))) for column in table.columns][-3:] == [
         ("VAL LOSS MEAN", "0.5000"), ("MIN", "0.2500"), ("MAX", "-"),
     ]  # fmt: skip
+
+
+def test_several_metrics_have_figures_each() -> None:
+    metrics = [
+        {"name": name, "n": 2, "mean": mean, "min": 0.25, "max": 0.75} for name, mean in (("iou", 0.5), ("mae", 0.3))
+    ]
+    table = groups_table([GROUP | {"metric": metrics[0], "metrics": metrics}], ["a", "b", "c", "d"], NOW)
+    assert [(column.header, next(iter(column.cells))) for column in table.columns][-6:] == [
+        ("IOU MEAN", "0.5000"), ("MIN", "0.2500"), ("MAX", "0.7500"), ("MAE MEAN", "0.3000"), ("MIN", "0.2500"),
+        ("MAX", "0.7500"),
+    ]  # fmt: skip
