@@ -89,12 +89,12 @@ class JobList:
 
 
 def print_groups(
-    client: "Service", by: Sequence[str], filters: "Json", *, metric: str | None, limit: int | None, as_json: bool
+    client: "Service", by: Sequence[str], filters: "Json", *, metrics: Sequence[str], limit: int | None, as_json: bool
 ) -> None:
     """Print the jobs that match in groups, as a table or JSON."""
     matching = {name: value for name, value in filters.items() if name != "sort"}
     limit = limit or _ROWS
-    pages = client.job_groups(by, metric=metric, **matching, page_size=min(limit, _PAGE))
+    pages = client.job_groups(by, metric=list(metrics), **matching, page_size=min(limit, _PAGE))
     print_list(
         list(islice(pages, limit)), lambda groups: groups_table(groups, by), nothing="No job matches.", as_json=as_json
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hora.cli.completion import statuses, study_ids
+from hora.cli import list_options as of_list
 from hora.cli.exit_codes import USAGE
 from hora.cli.options import (
     AsJson,
@@ -25,7 +25,6 @@ from hora.cli.options import (
 )
 from hora.cli.output import display, print_json, say, tell
 from hora.cli.spec_command import SpecCommand, check_is_given, spec_options
-from hora.cli.times import WHEN
 
 if TYPE_CHECKING:
     from hora.errors import Json
@@ -127,71 +126,28 @@ def _why_no_advice(job: "Json") -> list[str]:
 
 @app.command("ls")
 def list_jobs(
-    status: Annotated[str | None, typer.Option(help="Only jobs with this status.", autocompletion=statuses)] = None,
-    name: Annotated[str | None, typer.Option(help="Only jobs with this name.")] = None,
-    label: Annotated[str | None, typer.Option(metavar="K:V", help="Only jobs with this label.")] = None,
-    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only jobs of this user.")] = None,
-    mine: Annotated[bool, typer.Option("--mine", help="Only your own jobs.")] = False,
-    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this project.")] = None,
-    study: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only jobs of this study.", autocompletion=study_ids)
-    ] = None,
-    starred: Annotated[bool, typer.Option("--starred", help="Only jobs with a star.")] = False,
-    archived: Annotated[
-        bool, typer.Option("--archived", help="Only archived jobs. The list leaves them out otherwise.")
-    ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Archived jobs too.")] = False,
-    search: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="Only jobs with this text in their name, id, owner, dataset, model, labels or notes."
-        ),
-    ] = None,
-    where: Annotated[
-        list[str],
-        typer.Option(
-            metavar="CONDITION",
-            help="Only jobs for which this holds, such as 'spec.batch_size>=64' or 'label.team=vision or starred'; "
-            "repeatable.",
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help=f"Only jobs submitted since then: {WHEN}.")] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only jobs submitted before then, written like --since.")
-    ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[-]FIELD",
-            help="Sort by a field, such as priority or metrics.val_iou. - puts the greatest first: -ended_at.",
-        ),
-    ] = None,
-    group: Annotated[
-        list[str],
-        typer.Option(
-            metavar="FIELD", help="Show groups of jobs with equal values of this field; repeatable, up to three."
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    metric: Annotated[
-        list[str], typer.Option(metavar="NAME", help="Show the best value of this metric; repeatable.")
-    ] = [],  # noqa: B006 - typer copies it
-    column: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME",
-            help="Show this column, such as owner, spec.optimizer.name, label.team, metrics.val_iou or last.loss; "
-            "repeatable.",
-        ),
-    ] = [],  # noqa: B006 - typer copies it
-    view: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Filters, order and columns of this saved view; options add to it."),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("-n", "--limit", min=1, help="The largest number of rows: 50, with --csv all.")
-    ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with exact values.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Update the list every two seconds.")] = False,
+    status: of_list.Status = None,
+    name: of_list.Name = None,
+    label: of_list.Label = None,
+    owner: of_list.Owner = None,
+    mine: of_list.Mine = False,
+    project: of_list.Project = None,
+    study: of_list.OfStudy = None,
+    starred: of_list.Starred = False,
+    archived: of_list.Archived = False,
+    everything: of_list.All = False,
+    search: of_list.Search = None,
+    where: of_list.Wheres = [],  # noqa: B006 - typer copies it
+    since: of_list.Since = None,
+    until: of_list.Until = None,
+    sort: of_list.Sort = None,
+    group: of_list.Groups = [],  # noqa: B006 - typer copies it
+    metric: of_list.Metrics = [],  # noqa: B006 - typer copies it
+    column: of_list.Columns = [],  # noqa: B006 - typer copies it
+    view: of_list.View = None,
+    limit: of_list.Limit = None,
+    as_csv: of_list.AsCsv = False,
+    watch: of_list.Watch = False,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first, without the archived ones; or with `--group` how many have each value."""
@@ -201,17 +157,10 @@ def list_jobs(
 
     filters: dict[str, Any] = {
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
-        "starred": True if starred else None, "archived": True if archived else None, "search": search,
-        "since": moment(since), "until": moment(until), "where": where or None, "sort": sort,
+        "starred": starred or None, "archived": archived or None, "search": search, "since": moment(since),
+        "until": moment(until), "where": where or None, "sort": sort,
     }  # fmt: skip
-    if mine and owner:
-        raise typer.BadParameter("--mine and --owner exclude each other")
-    if archived and everything:
-        raise typer.BadParameter("--archived and --all exclude each other")
-    if as_csv and (as_json or watch):
-        raise typer.BadParameter("--csv excludes --json and --watch")
-    if group and (as_csv or watch or sort or column or len(metric) > 1):
-        raise typer.BadParameter("--group excludes --csv, --watch, --sort and --column, and takes one --metric")
+    of_list.check(locals())
     with connect() as client:
         if mine:
             filters["owner"] = client.me()["user"]
@@ -222,7 +171,7 @@ def list_jobs(
         elif filters.get("archived") == "all":  # of a saved view
             filters["archived"] = None
         if group:
-            print_groups(client, group, filters, metric=next(iter(metric), None), limit=limit, as_json=as_json)
+            print_groups(client, group, filters, metrics=metric, limit=limit, as_json=as_json)
             return
         job_list = JobList(client, filters, columns=column, metrics=metric, limit=limit)
         if as_csv:

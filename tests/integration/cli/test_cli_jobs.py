@@ -82,7 +82,12 @@ def test_ls_filters_sorts_and_groups_by_any_field(stack: Stack, job: Mapping[str
     (group,) = json.loads(hora(stack.home, *grouped, "--json").stdout)["items"]
     assert (group["values"], group["jobs"]) == (["shared", job["gpus"]], 1)
     assert group["where"] == ['name="shared"', f"spec.gpus={job['gpus']}"]
+    assert [metric["name"] for metric in group["metrics"]] == ["val_loss"]
+    assert "VAL ACCURACY MEAN" in hora(stack.home, *grouped, "--metric", "val_accuracy").stdout
     assert hora(stack.home, *grouped, "--csv").returncode == 2
+    assert job["id"] in hora(stack.home, "ls", "--sort", "-starred,metrics.val_loss,created").stdout
+    wrong = hora(stack.home, "ls", "--sort", "gpus,colur")
+    assert (wrong.returncode, "no such field `colur`" in wrong.stderr) == (2, True)
 
 
 def test_logs_are_printed_for_all_ranks_or_one(stack: Stack, job: Mapping[str, Any]) -> None:
