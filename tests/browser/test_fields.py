@@ -107,19 +107,56 @@ def test_a_wrong_condition_says_why_at_its_line(page: Page, troubles: Troubles) 
     expect(alert).to_have_count(0)
 
 
-def test_every_heading_of_a_field_sorts(page: Page) -> None:
-    page.goto("/?where=name+~+run+[1-4]$")
-    for column in ("spec.batch_size", "label.team"):
+def show_columns(page: Page, *columns: str) -> None:
+    """Add columns of fields to the table."""
+    for column in columns:
         page.get_by_role("button", name="Columns").click()
         page.get_by_role("searchbox", name="Find a column").fill(column)
         page.get_by_role("button", name=f"Show {column.partition('.')[2]}", exact=True).click()
         page.keyboard.press("Escape")
+
+
+def test_every_heading_of_a_field_sorts(page: Page) -> None:
+    page.goto("/?where=name+~+run+[1-4]$")
+    show_columns(page, "spec.batch_size", "label.team")
     page.get_by_role("columnheader", name="batch_size").get_by_role("button").click()
     expect_jobs(page, 2, 1, 4, 3)
     page.get_by_role("columnheader", name="team").get_by_role("button").click()
     expect_jobs(page, 3, 1, 4, 2)  # those without a value come last
     page.get_by_role("columnheader", name="team").get_by_role("button").click()
     expect_jobs(page, 1, 3, 2, 4)
+
+
+def test_shift_sorts_by_one_more_field_with_the_mouse_the_keyboard_and_the_menu(page: Page) -> None:
+    page.goto("/?where=name+~+run+[1-4]$")
+    show_columns(page, "spec.batch_size", "label.team")
+    batch, name, team = (page.get_by_role("columnheader", name=title) for title in ("batch_size", "Name", "team"))
+    name.get_by_role("button").click(modifiers=["Shift"])  # the usual order is by time, which no two jobs share
+    expect_jobs(page, 1, 2, 3, 4)
+    batch.get_by_role("button").click()
+    name.get_by_role("button").click(modifiers=["Shift"])
+    expect_jobs(page, 2, 1, 4, 3)
+    name.get_by_role("button").press("Shift+Enter")
+    expect_jobs(page, 2, 4, 1, 3)
+    expect(batch).to_contain_text("batch_size ↓1")
+    expect(name).to_contain_text("Name ↓2")
+    expect(page.locator("th[aria-sort]")).to_have_count(1)
+    expect(batch).to_have_attribute("aria-sort", "descending")
+    expect(page.get_by_role("button", name="Name , descending, 2")).to_be_focused()
+    page.reload()
+    expect_jobs(page, 2, 4, 1, 3)
+    page.go_back()
+    expect_jobs(page, 2, 1, 4, 3)
+    team.get_by_role("button").press("Alt+ArrowDown")
+    page.get_by_role("button", name="Then by this").click()
+    expect(page).to_have_url(re.compile("sort=-spec.batch_size,name,label.team$"))
+    expect(team).to_contain_text("team ↑3")
+    batch.get_by_role("button").press("Alt+ArrowDown")
+    expect(page.get_by_role("button", name="Then by this")).to_have_count(0)  # it is the first already
+    page.keyboard.press("Escape")
+    page.get_by_role("columnheader", name="Name").get_by_role("button").click()
+    expect_jobs(page, 1, 2, 3, 4)
+    expect(page).to_have_url(re.compile("sort=name$"))
 
 
 def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
@@ -135,6 +172,10 @@ def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
     page.get_by_label("Order").select_option("metrics.val_loss")
     page.get_by_role("button", name="Falling").click()
     expect_jobs(page, 1, 2, 3, 4)
+    page.get_by_label("Order").select_option("spec.batch_size")
+    page.get_by_label("Then by (2)").select_option("name")
+    page.get_by_role("button", name="Rising").last.click()
+    expect_jobs(page, 3, 4, 1, 2)
     line(page, 1).get_by_role("button", name="or").click()
     assert issues(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -3,7 +3,7 @@
 import { isBetterLower } from "../../metrics.ts";
 import { type FieldKey, fieldOf } from "./fields.ts";
 import type { Row } from "./row.ts";
-import { type MetricKey, metricOf, type Sort } from "./view.ts";
+import { type MetricKey, metricOf, type Sort, sortOf } from "./view.ts";
 
 export interface Column {
   readonly id: string;
@@ -235,7 +235,7 @@ function fieldColumn(id: FieldKey): Column & { readonly id: FieldKey } {
     test: `${name} on the test data`,
   };
   const isFigure = kind === "last" || kind === "test";
-  return { id, title: titles[kind], width_px: 120, sort: id, isFigure, hint: hints[kind] };
+  return { id, title: titles[kind], width_px: 120, sort: sortOf(id), isFigure, hint: hints[kind] };
 }
 
 function bestOf(metric: string): Pick<Column, "sort" | "hint"> {

@@ -1,11 +1,12 @@
-// The heading of a column: a click sorts, a right click or Alt and ↓ opens its menu, its edge changes the width.
+// The heading of a column: a click sorts, with Shift by one more field; a right click or Alt and ↓ opens its menu; its edge
+// changes the width.
 
 import { useRef } from "preact/hooks";
 import { type Place, placeOf } from "../../parts/popup.tsx";
 import type { Column } from "./columns.ts";
 import styles from "./heading.module.css";
 import tableStyles from "./table.module.css";
-import { nextOrder, type Order } from "./view.ts";
+import { keysOf, nextOrder, type Order, placeIn } from "./view.ts";
 
 interface Props {
   column: Column;
@@ -28,12 +29,17 @@ export function Heading(props: Props) {
   const head = useRef<HTMLTableCellElement>(null);
   const dragFrom_px = useRef<number | null>(null);
   const shown_px = (): number => head.current?.offsetWidth ?? 0;
-  const isSorted = order === sort || order === `-${sort}`;
-  const direction = order.startsWith("-") ? "descending" : "ascending";
+  const place = placeIn(order, sort);
+  const keys = keysOf(order);
+  const direction = keys[place]?.startsWith("-") ? "descending" : "ascending";
+  const sortBy = (isThen: boolean): void => {
+    if (sort !== undefined) onOrder(nextOrder(order, sort, isThen));
+  };
   const press = (event: KeyboardEvent): void => {
     const by = event.shiftKey ? { ArrowLeft: -STEP_PX, ArrowRight: STEP_PX }[event.key] : undefined;
     if (by !== undefined) onResize(shown_px() + by);
     else if (event.altKey && event.key === "ArrowDown") onMenu(placeOf(event));
+    else if (event.shiftKey && event.key === "Enter") sortBy(true);
     else return;
     event.preventDefault();
   };
@@ -44,7 +50,7 @@ export function Heading(props: Props) {
       class={`${styles["heading"]} ${isFigure ? "figure" : ""} ${left_px === undefined ? "" : tableStyles["pinned"]}`}
       style={leftOf(left_px)}
       title={hint}
-      aria-sort={isSorted ? direction : undefined}
+      aria-sort={place === 0 ? direction : undefined}
       draggable
       onDragStart={(event) => (dragFrom_px.current === null ? onDragStart() : event.preventDefault())}
       onDragOver={(event) => event.preventDefault()}
@@ -54,12 +60,20 @@ export function Heading(props: Props) {
       <button
         type="button"
         aria-haspopup={sort === undefined ? "true" : undefined}
-        aria-keyshortcuts="Alt+ArrowDown Shift+ArrowLeft Shift+ArrowRight"
-        onClick={(event) => (sort === undefined ? onMenu(placeOf(event)) : onOrder(nextOrder(order, sort)))}
+        aria-keyshortcuts="Alt+ArrowDown Shift+Enter Shift+ArrowLeft Shift+ArrowRight"
+        onClick={(event) => (sort === undefined ? onMenu(placeOf(event)) : sortBy(event.shiftKey))}
         onKeyDown={press}
       >
         {title}
-        <span aria-hidden="true">{isSorted ? (direction === "ascending" ? " ↑" : " ↓") : ""}</span>
+        <span aria-hidden="true">
+          {place >= 0 && (direction === "ascending" ? " ↑" : " ↓")}
+          {place >= 0 && keys.length > 1 && place + 1}
+        </span>
+        {place > 0 && (
+          <span class="spoken">
+            , {direction}, {place + 1}
+          </span>
+        )}
       </button>
       <span class={styles["more"]} aria-hidden="true" title="Menu" onClick={(event) => onMenu(placeOf(event))} />
       <span

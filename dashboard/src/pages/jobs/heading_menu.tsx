@@ -2,7 +2,7 @@
 
 import { type Place, Popup } from "../../parts/popup.tsx";
 import { type Choice, type Column, type ColumnId, heatToggled, pinToggled, toggled } from "./columns.ts";
-import type { Order } from "./view.ts";
+import { isExtended, nextOrder, type Order, placeIn } from "./view.ts";
 
 export interface OpenMenu {
   readonly column: Column & { readonly id: ColumnId };
@@ -11,6 +11,7 @@ export interface OpenMenu {
 
 interface Props extends OpenMenu {
   choice: Choice;
+  order: Order;
   /** Whether a row has a number there. */
   isNumeric: boolean;
   onChoose: (choice: Choice) => void;
@@ -19,10 +20,12 @@ interface Props extends OpenMenu {
   onClose: () => void;
 }
 
-export function HeadingMenu({ column, place, choice, isNumeric, onChoose, onOrder, onFilter, onClose }: Props) {
+export function HeadingMenu({ column, place, choice, order, isNumeric, onChoose, onOrder, onFilter, onClose }: Props) {
   const { id, title, sort } = column;
   const items: [text: string, act: () => void][] = [];
   if (sort !== undefined) items.push(["Sort ↑", () => onOrder(sort)], ["Sort ↓", () => onOrder(`-${sort}`)]);
+  if (sort !== undefined && isExtended(order) && placeIn(order, sort) !== 0)
+    items.push(["Then by this", () => onOrder(nextOrder(order, sort, true))]);
   if (sort !== undefined && id !== "best") items.push(["Filter…", () => onFilter(id)]); // that one is several fields
   items.push([choice.pinned.includes(id) ? "Unpin" : "Pin", () => onChoose(pinToggled(choice, id))]);
   if (id !== "name") items.push(["Hide", () => onChoose(toggled(choice, id))]);

@@ -127,6 +127,7 @@ export function Table(props: Props) {
         <HeadingMenu
           {...menu}
           choice={choice}
+          order={order}
           isNumeric={extentsOf(rows, [menu.column.id], metric)[menu.column.id] !== undefined}
           onChoose={onChoose}
           onOrder={onOrder}

@@ -11,7 +11,18 @@ import { ArchivedField, type Filtering, FiltersInUse, MineAndStarred, Statuses }
 import { Search } from "./search.tsx";
 import styles from "./toolbar.module.css";
 import { isNarrow } from "./use_columns.ts";
-import { METRICS, metricOf, type Order, SORTS, type View } from "./view.ts";
+import {
+  isExtended,
+  keysOf,
+  METRICS,
+  MOST_KEYS,
+  metricOf,
+  type OrderKey,
+  SORTS,
+  sortOf,
+  type View,
+  withKey,
+} from "./view.ts";
 import { ViewMenu } from "./view_menu.tsx";
 import { conditionsOf } from "./where.ts";
 
@@ -143,27 +154,33 @@ function MetricField({ view, rows, onChange }: Filtering) {
   );
 }
 
-/** The order, on pages without headings. */
+/** The order, on pages without headings: its keys, and one more. */
 function OrderField({ view, rows, onChange }: Filtering) {
-  const sort = view.order.replace(/^-/, "");
-  const isFalling = sort !== view.order;
-  return (
-    <div class={styles["field"]}>
-      <span>Order</span>
-      <select
-        aria-label="Order"
-        value={sort}
-        onChange={(event) => onChange({ order: `${isFalling ? "-" : ""}${event.currentTarget.value}` as Order })}
-      >
-        <FieldOptions rows={rows} first={[sort]} ofEveryJob={SORTS} />
-      </select>
-      <button
-        type="button"
-        aria-label={isFalling ? "Falling" : "Rising"}
-        onClick={() => onChange({ order: (isFalling ? sort : `-${sort}`) as Order })}
-      >
-        {isFalling ? "↓" : "↑"}
-      </button>
-    </div>
-  );
+  const { order } = view;
+  const more = isExtended(order) ? [""] : [];
+  return [...keysOf(order), ...more].slice(0, MOST_KEYS).map((key, place) => {
+    const sort = key.replace(/^-/, "");
+    const isFalling = sort !== key;
+    const change = (field: string, falls: boolean): void =>
+      onChange({ order: withKey(order, place, field && (`${falls ? "-" : ""}${field}` as OrderKey)) });
+    const label = place === 0 ? "Order" : `Then by (${place + 1})`;
+    return (
+      <div key={label} class={styles["field"]}>
+        <span>{label}</span>
+        <select
+          aria-label={label}
+          value={sort}
+          onChange={(event) => change(event.currentTarget.value && sortOf(event.currentTarget.value), isFalling)}
+        >
+          {place > 0 && <option value="">…</option>}
+          <FieldOptions rows={rows} first={sort === "" ? [] : [sort]} ofEveryJob={SORTS} />
+        </select>
+        {sort !== "" && (
+          <button type="button" aria-label={isFalling ? "Falling" : "Rising"} onClick={() => change(sort, !isFalling)}>
+            {isFalling ? "↓" : "↑"}
+          </button>
+        )}
+      </div>
+    );
+  });
 }

@@ -5,13 +5,18 @@ import {
   comparePath,
   EVERYTHING,
   isFiltered,
+  keysOf,
   listPath,
   NO_FILTER,
   nextOrder,
+  type Order,
   paramsOf,
+  placeIn,
+  sortOf,
   streamPath,
   type View,
   viewOf,
+  withKey,
 } from "./view.ts";
 
 const NARROW: View = {
@@ -96,4 +101,33 @@ test("a first click sorts falling, or rising for names and losses, and the next 
   assert.equal(nextOrder("name", "last.val_loss"), "last.val_loss");
   assert.equal(nextOrder("name", "label.team"), "label.team");
   assert.equal(nextOrder("name", "spec.batch_size"), "-spec.batch_size");
+  assert.equal(nextOrder("-gpus,name", "name"), "name");
+});
+
+const ODD = 'label.a,b "c"';
+
+test("a view is sorted by several fields, whose names may have commas", () => {
+  const order: Order = `-starred,-${sortOf(ODD)},created_at`;
+  assert.equal(viewOf(withParams("", paramsOf({ order }))).order, order);
+  assert.deepEqual(keysOf(order), ["-starred", `-${JSON.stringify(ODD)}`, "created_at"]);
+  assert.deepEqual([placeIn(order, sortOf(ODD)), placeIn(order, "created_at"), placeIn(order, "gpus")], [1, 2, -1]);
+  for (const wrong of ["gpus,colour", "gpus,", ",gpus", '"gpus', "gpus,name,owner,status,cell"])
+    assert.equal(viewOf(withParams("", { sort: wrong })).order, "-created_at", wrong);
+});
+
+test("a click with Shift adds a key, or turns it", () => {
+  const orders: Order[] = ["-created_at"];
+  for (const sort of ["gpus", "name", "name", "gpus", "owner", "val_loss", "priority"] as const)
+    orders.push(nextOrder(orders.at(-1) as Order, sort, true));
+  assert.deepEqual(orders.slice(1), [
+    "-gpus", // no two jobs have the same time: it takes its place
+    "-gpus,name",
+    "-gpus,-name",
+    "gpus,-name",
+    "gpus,-name,owner",
+    "gpus,-name,owner,val_loss",
+    "gpus,-name,owner,-priority", // the last of four gives way
+  ]);
+  assert.equal(withKey("-gpus,name,owner", 1, ""), "-gpus");
+  assert.equal(withKey("-gpus,name", 1, "-name"), "-gpus,-name");
 });

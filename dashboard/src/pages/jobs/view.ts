@@ -41,8 +41,11 @@ export const SORTS = [
 ] as const;
 
 export type MetricKey = `metrics.${string}`;
-export type Sort = (typeof SORTS)[number] | MetricKey | FieldKey;
-export type Order = Sort | `-${Sort}`;
+/** A field. With a comma in its name it is a JSON string. */
+export type Sort = (typeof SORTS)[number] | MetricKey | FieldKey | `"${string}"`;
+export type OrderKey = Sort | `-${Sort}`;
+/** Up to four fields with commas between them, each with a minus if its greatest value comes first. */
+export type Order = OrderKey | `${OrderKey},${string}`;
 
 export const NEWEST_FIRST: Order = "-created_at";
 export const METRICS = ["val_accuracy", "val_loss", "accuracy", "loss", "learning_rate", "samples_per_s"] as const;
@@ -179,16 +182,56 @@ export function isFiltered(view: View): boolean {
 
 const TEXTS = /^(name|status|owner|project|dataset|model|study|cell|notes|label\..*)$/;
 
-/** The order after a click on the header of `sort`: falling first, except for texts and metrics that are better low. */
-export function nextOrder(order: Order, sort: Sort): Order {
+export const MOST_KEYS = 4;
+
+/** The keys of an order, the most important one first. */
+export function keysOf(order: string): OrderKey[] {
+  return (order.match(/-?("(?:[^"\\]|\\.)*"|[^",][^,]*)/g) ?? []) as OrderKey[];
+}
+
+/** The place of a field among the keys of an order; -1 if it is none of them. */
+export function placeIn(order: Order, sort: Sort | undefined): number {
+  return keysOf(order).findIndex((key) => sort !== undefined && (key === sort || key === `-${sort}`));
+}
+
+/** Whether an order may get a further key. The usual order is by time, and no two jobs have the same. */
+export function isExtended(order: Order): boolean {
+  return order !== NEWEST_FIRST;
+}
+
+/** The order with a key at a place, or without the keys from there on. */
+export function withKey(order: Order, place: number, key: OrderKey | ""): Order {
+  const keys = keysOf(order);
+  const rest = key === "" ? keys.slice(0, place) : keys.toSpliced(Math.min(place, MOST_KEYS - 1), 1, key);
+  return rest.join() as Order;
+}
+
+/**
+ * The order after a click on the header of `sort`: falling first, except for texts and metrics that are better low.
+ * Such a click starts anew, or with `isThen` adds a key, or turns the one of this field.
+ */
+export function nextOrder(order: Order, sort: Sort, isThen = false): Order {
   const isRising = TEXTS.test(sort) || isBetterLower(metricOf(sort) ?? fieldOf(sort)?.name ?? sort);
-  const first: Order = isRising ? sort : `-${sort}`;
-  const second: Order = first === sort ? `-${sort}` : sort;
-  return order === first ? second : first;
+  const first: OrderKey = isRising ? sort : `-${sort}`;
+  const second: OrderKey = isRising ? `-${sort}` : sort;
+  if (!isThen || !isExtended(order)) return order === first ? second : first;
+  const keys = keysOf(order);
+  const place = placeIn(order, sort);
+  return withKey(order, place < 0 ? keys.length : place, keys[place] === first ? second : first);
+}
+
+/** The name of a field as an order has it. */
+export function sortOf(field: string): Sort {
+  return (/[",]/.test(field) ? JSON.stringify(field) : field) as Sort;
 }
 
 function isOrder(text: string): text is Order {
-  const sort = text.replace(/^-/, "");
+  const keys = keysOf(text);
+  return keys.length > 0 && keys.length <= MOST_KEYS && keys.join() === text && keys.every(isKnown);
+}
+
+function isKnown(key: OrderKey): boolean {
+  const sort = key.replace(/^-?"?/, "");
   return (SORTS as readonly string[]).includes(sort) || metricOf(sort) !== null || fieldOf(sort) !== null;
 }
 
