@@ -35,7 +35,7 @@ def site(session_folder: Path) -> Iterator[Stack]:
                 values = {
                     "name": f"run {n}", "spec": {**job.spec, "batch_size": 32 * 2 ** (n % 3)},
                     "labels": {"team": "a or b"} if n % 2 else {},
-                    "metrics": {"val_loss": {"best": loss, "last": loss}},
+                    "metrics": {"val_loss": {"best": loss, "last": loss}, "iou": {"best": n, "last": n}},
                 }  # fmt: skip
                 session.execute(update(Job).where(Job.id == job.id).values(**values))
         engine.dispose()
@@ -205,6 +205,19 @@ def test_jobs_are_grouped_by_two_fields_with_a_metric_and_compared(page: Page) -
     link = group.get_by_role("link", name="Compare").get_attribute("href") or ""
     assert link.startswith("/compare?")
     assert link.count("where=") == 3
+
+
+def test_jobs_are_grouped_by_three_fields_with_the_means_of_all_shown_metrics(page: Page) -> None:
+    page.goto("/?metric=val_loss")
+    show_columns(page, "metrics.iou")
+    for place, field in enumerate(("label.team", "spec.batch_size", "status")):
+        page.get_by_label(("Group", "And by", "And then by")[place], exact=True).select_option(field)
+    group = page.get_by_role("listitem").filter(
+        has=page.get_by_role("button", name="label.team a or b, spec.batch_size 64")
+    )
+    expect(group).to_contain_text("mean val_loss 0.4 mean iou 4 ")
+    expect(group.get_by_title("1 to 7, n 2")).to_be_visible()
+    expect(page.get_by_label("And then by")).to_have_value("status")
 
 
 def test_selected_jobs_are_labelled_and_starred_together(page: Page, service: Service) -> None:

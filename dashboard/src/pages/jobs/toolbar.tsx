@@ -84,7 +84,7 @@ function filtersIn(view: View): number {
   return quick + Number(view.archived !== "") + conditionsOf(view).length;
 }
 
-const MOST_GROUPED = 2; // fields
+const BY = ["Group", "And by", "And then by"]; // the most fields
 
 function GroupField({ view, rows, onChange }: Filtering) {
   const { group } = view;
@@ -92,10 +92,10 @@ function GroupField({ view, rows, onChange }: Filtering) {
     onChange({ group: field === "" ? group.slice(0, place) : group.toSpliced(place, 1, field) });
   return (
     <span class={styles["field"]}>
-      {[...group, ""].slice(0, MOST_GROUPED).map((field, place) => (
+      {[...group, ""].slice(0, BY.length).map((field, place) => (
         <select
-          key={place === 0 ? "first" : "second"}
-          aria-label={place === 0 ? "Group" : "And by"}
+          key={BY[place]}
+          aria-label={BY[place]}
           value={field}
           disabled={view.study !== ""}
           onChange={(event) => change(place, event.currentTarget.value)}

@@ -70,19 +70,20 @@ export function FieldsGroup({ group, ...shared }: Shared & { group: JobGroup }) 
     const { items } = await get<Listed<Job>>(listPath(own, MOST_SELECTED));
     marks.select(new Map([...marks.selection, ...items.map((job) => [job.id, rowOf(job)] as const)]));
   };
-  const { metric } = group;
+  const metrics = (group.metrics ?? []).filter(({ n }) => n > 0);
   return (
     <Group {...shared} id={group.where.join(" and ")} name={name} own={own} kind="fields">
       <Counts of={{ counts: group.statuses, jobs: group.jobs }} />
-      <span class={styles["grid"]}>
-        {metric !== null && metric.n > 0 && (
-          <>
-            <span class="muted">mean {metric.name}</span> {number(metric.mean)}{" "}
-            <span class="muted">
-              {number(metric.min)} to {number(metric.max)}, n {metric.n}
+      <span class={styles["means"]}>
+        {metrics.map(({ name, mean, min, max, n }) => {
+          const range = `${number(min)} to ${number(max)}, n ${n}`;
+          return (
+            <span key={name} title={range}>
+              <span class="muted">mean {name}</span> {number(mean)}{" "}
+              {metrics.length === 1 && <span class="muted">{range}</span>}
             </span>
-          </>
-        )}
+          );
+        })}
       </span>
       <span class="muted">
         <When at={group.newest_at} />

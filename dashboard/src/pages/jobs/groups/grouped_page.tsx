@@ -12,6 +12,7 @@ import { type Row, rowOf } from "../row.ts";
 import { RowMenu } from "../row_menu.tsx";
 import { Outcomes, Selected } from "../selected.tsx";
 import { Toolbar } from "../toolbar.tsx";
+import { choice } from "../use_columns.ts";
 import { useMarks } from "../use_marks.ts";
 import { listPath, type View } from "../view.ts";
 import { NoStudyGroup } from "./group.tsx";
@@ -42,7 +43,7 @@ export function GroupedPage({ view, onChange }: Props) {
   const proposing = useSample(view);
   const marks = useMarks(rows);
   const [work, setWork] = useState<Work | null>(null);
-  const { problem } = usePolled(groupsPath(view, ""), { every_s: EVERY_S }); // the first page's, which shows its data
+  const { problem } = usePolled(groupsPath(view, "", choice.value.ids), { every_s: EVERY_S }); // the first page's, which shows its data
   const title = `Jobs by ${view.group.join(" and ")}`;
   const shared = { view, news, marks, onRows, onChange };
   return (

@@ -34,12 +34,25 @@ const GROUP: JobGroup = {
   statuses: { succeeded: 3 },
   newest_at: "2030-01-01T00:00:00Z",
   metric: null,
+  metrics: [],
 };
 
 test("groups by fields are read with the filters and the metric of the view", () => {
   assert.equal(
     groupsPath(BY_FIELDS, ""),
     "/v1/jobs/groups?by=gpus&by=label.team&archived=false&where=starred&metric=val_loss&limit=50",
+  );
+  const columns = [
+    "status",
+    "metrics.iou",
+    "metrics.val_loss",
+    "last.mae",
+    ..."abcdef".replace(/./g, "metrics.$&,").split(","),
+  ];
+  assert.match(
+    groupsPath(BY_FIELDS, "", columns),
+    /&metric=val_loss&metric=iou&metric=a&metric=b&metric=c&limit/,
+    "and of the columns of metrics, up to five",
   );
   assert.equal(isGrouped({ ...BY_FIELDS, study: "7m2k" }), true);
 });

@@ -2,7 +2,7 @@
 
 import type { JobGroup } from "../../../api/types.ts";
 import { pathWith } from "../../../query.ts";
-import { filtersOf, type View } from "../view.ts";
+import { filtersOf, metricOf, type View } from "../view.ts";
 
 const STUDY = "study";
 const PAGE_GROUPS = 50;
@@ -10,12 +10,16 @@ const PAGE_GROUPS = 50;
 /** The group of the jobs that belong to no study, in place of the id of one. */
 export const NO_STUDY = "none";
 
-/** A page of the groups of a view, newest first. */
-export function groupsPath(view: View, cursor: string): string {
+const MOST_METRICS = 5;
+
+/** A page of the groups of a view, newest first, with the metric of the view and those that the table shows. */
+export function groupsPath(view: View, cursor: string, columns: readonly string[] = []): string {
   const { study, ...filters } = filtersOf(view);
   const page = { limit: PAGE_GROUPS, cursor };
   if (isByStudy(view)) return pathWith("/v1/studies", { ...filters, ...page });
-  return pathWith("/v1/jobs/groups", { by: view.group, ...filters, study, metric: view.metric, ...page });
+  const metrics = [view.metric, ...columns.map((id) => metricOf(id) ?? "")].filter((name) => name !== "");
+  const metric = [...new Set(metrics)].slice(0, MOST_METRICS);
+  return pathWith("/v1/jobs/groups", { by: view.group, ...filters, study, metric, ...page });
 }
 
 /** The view of the jobs of one group. */

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
 import type { JobGroup, Listed, ListedStudy } from "../../../api/types.ts";
 import { ProblemNotice, Waiting } from "../../../parts/notice.tsx";
+import { choice } from "../use_columns.ts";
 import { FieldsGroup, type Shared, StudyGroup } from "./group.tsx";
 import styles from "./groups.module.css";
 import { groupsPath } from "./groups.ts";
@@ -11,7 +12,7 @@ import { groupsPath } from "./groups.ts";
 export const EVERY_S = 10; // the stream tells of changes; this corrects what it missed
 
 export function GroupsPage({ cursor, ...shared }: Shared & { cursor: string }) {
-  const path = groupsPath(shared.view, cursor);
+  const path = groupsPath(shared.view, cursor, choice.value.ids);
   const { data, problem, refresh } = usePolled<Listed<ListedStudy | JobGroup>>(path, { every_s: EVERY_S });
   const [openedCursor, openCursor] = useState<string | null>(null);
   useEffect(() => shared.news.onChange(refresh), [shared.news, refresh]);
