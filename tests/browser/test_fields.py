@@ -220,6 +220,19 @@ def test_jobs_are_grouped_by_three_fields_with_the_means_of_all_shown_metrics(pa
     expect(page.get_by_label("And then by")).to_have_value("status")
 
 
+def test_a_page_whose_jobs_are_all_archived_says_so(page: Page, service: Service) -> None:
+    ids = [job["id"] for job in service.jobs(archived=False)]
+    for job_id in ids:
+        service.update(job_id, {"archived": True})
+    page.goto("/?sort=name")
+    expect(page.get_by_role("heading", name="All jobs are archived")).to_be_visible()
+    page.get_by_role("link", name=re.compile("^Show [0-9]+ archived$")).click()
+    expect(page).to_have_url(re.compile("sort=name&archived=all$"))
+    expect(page.get_by_role("link", name="run 1", exact=True)).to_be_visible()
+    for job_id in ids:
+        service.update(job_id, {"archived": False})
+
+
 def test_selected_jobs_are_labelled_and_starred_together(page: Page, service: Service) -> None:
     service.update("e0000000003", {"notes": NOTES})
     page.goto("/?where=name+~+run+[34]$")

@@ -14,7 +14,7 @@ import { Toolbar } from "./toolbar.tsx";
 import { useCurves, useListing } from "./use_listing.ts";
 import { useMarks } from "./use_marks.ts";
 import { useOpenedView } from "./use_saved_view.ts";
-import { isFiltered, paramsOf, type View } from "./view.ts";
+import { paramsOf, type View } from "./view.ts";
 
 export function JobsPage() {
   const { view, problem } = useOpenedView();
@@ -38,7 +38,7 @@ function FlatPage({ view }: { view: View }) {
       {list === null ? (
         <Waiting problem={problem} subject="jobs" />
       ) : rows.length === 0 && list.nextCursor === null && !isOld ? (
-        <NoJobs isFiltered={isFiltered(view)} onChange={change} />
+        <NoJobs view={view} onChange={change} />
       ) : (
         <JobListView
           listing={listing}
