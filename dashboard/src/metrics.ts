@@ -151,6 +151,7 @@ export function withNewest(metrics: Metrics, progress: Job["progress"], goal: Go
     return [
       name,
       {
+        ...before,
         last,
         best: isBest ? last : (before?.best ?? null),
         best_epoch: isBest ? epoch : (before?.best_epoch ?? null),

@@ -156,6 +156,7 @@ class Intake:
             tail.offset = after
         self._builder.note_stored(batch)
         self._rules.note_stored(batch)
+        self._metrics.note_stored()
         return True
 
     def _move_offsets(self, session: Session, positions: dict[str, int]) -> None:
@@ -217,8 +218,7 @@ class Intake:
         if metrics is not None:
             columns["metrics"] = metrics
         if "summary" in columns:
-            columns["summary"] = self._metrics.completed(session, columns["summary"])
-            columns["metrics"] = columns["summary"]["metrics"]
+            columns["summary"], columns["metrics"] = self._metrics.completed(session, columns["summary"])
             batch.logs += self._rules.unheard_of(columns["metrics"], self._lease)
         return columns
 

@@ -195,12 +195,13 @@ def _of_family(family: str, name: str) -> Sql:
         return _known(_in_spec(name.split(".")))
     if family == "test":
         return _json_number(_in(Job.summary, f"test_{name}"))
-    return _json_number(_metric(name, "best" if family == "metrics" else "last"))
+    return _json_number(_metric(name, "best" if family == "metrics" else family))
 
 
 def _metric(name: str, which: str) -> Sql:
     of_job = _in(_in(Job.metrics, name), which)
-    return func.coalesce(of_job, _in(Job.summary, name), type_=JSONB) if name in _RESULTS else of_job
+    has_summary = name in _RESULTS and which in ("best", "last")
+    return func.coalesce(of_job, _in(Job.summary, name), type_=JSONB) if has_summary else of_job
 
 
 def _in_spec(path: Sequence[str]) -> Sql:

@@ -34,9 +34,10 @@ FIELDS = {
     "end_reason": Kind.TEXT, "error": Kind.TEXT, "restarts": Kind.NUMBER, "alerts": Kind.NUMBER,
 }  # fmt: skip
 FAMILIES = {
-    "spec": Kind.JSON, "metrics": Kind.NUMBER, "last": Kind.NUMBER, "test": Kind.NUMBER, "label": Kind.JSON,
+    "spec": Kind.JSON, "metrics": Kind.NUMBER, "last": Kind.NUMBER, "low": Kind.NUMBER, "high": Kind.NUMBER,
+    "mean": Kind.NUMBER, "test": Kind.NUMBER, "label": Kind.JSON,
 }  # fmt: skip
-_OF_METRICS = ("metrics", "last", "test")
+_OF_METRICS = ("metrics", "last", "low", "high", "mean", "test")
 # Names of a field of the spec. Each dot of `params` may part two names, or belong to one: each doubles the SQL.
 MOST_IN_PATH = 6
 _MOST_CHARACTERS = 300

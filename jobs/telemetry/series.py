@@ -125,6 +125,18 @@ def metrics(
     return series_found
 
 
+def means(session: Session, job: Job, *, rank: int) -> dict[str, tuple[float, int]]:
+    """The mean of the values of each metric of a rank that are numbers, and how many these are. Reads all points."""
+    by_name = {}
+    request = _Request([job], (), [rank], "step", WHOLE_AXIS)
+    for key, points in _read(session, request, {}, at_once=None):
+        values = points.y[np.isfinite(points.y)]
+        if len(values):
+            with np.errstate(over="ignore"):  # then the mean is infinite
+                by_name[key.name] = float(values.mean()), len(values)
+    return by_name
+
+
 def metrics_of_jobs(
     session: Session,
     jobs: Sequence[Job],

@@ -43,7 +43,11 @@ def _metric(job: Json, name: str, which: str) -> Value:
     summary = job.get("summary") or {}
     of_summary = summary.get(name) if name in _RESULTS else None
     values = (job.get("metrics") or {}).get(name) or {"best": of_summary, "last": of_summary}
-    return _plain(values[which])
+    return _plain(values.get(which))
+
+
+def _figure(name: str, which: str) -> Read:
+    return lambda job: _metric(job, name, which)
 
 
 def _goal(job: Json) -> str | None:
@@ -149,7 +153,7 @@ def _columns(name: str) -> list[Column]:
     kind, _, rest = name.partition(".")
     readers: dict[str, Read] = {
         "metrics": lambda job: _metric(job, rest, "best"),
-        "last": lambda job: _metric(job, rest, "last"),
+        **{which: _figure(rest, which) for which in ("last", "low", "high", "mean")},
         "test": _field("summary", f"test_{rest}"),
         "label": _field("labels", rest),
         "spec": lambda job: _in_spec(job.get("spec"), rest),

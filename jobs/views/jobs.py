@@ -32,12 +32,22 @@ class Progress(View):
     total: float | None = Field(None, description="How much there is, in the same units")
 
 
-class MetricView(View):
-    """The last and the best value of a metric over all attempts. The best one is lower or higher by the spec's goal."""
+class MetricSummaryView(View):
+    """Values of a metric over all attempts. The best one is lower or higher by the spec's goal."""
 
     last: float | None = Field(description="Null: the value is no number")
     best: float | None
     best_epoch: int | None = Field(None, description="Null: the metric is reported without epochs")
+
+
+class MetricView(MetricSummaryView):
+    """The same, with the lowest, highest and mean value."""
+
+    low: float | None = Field(None, description="The lowest value. Null: a version before stored the metric")
+    high: float | None = Field(None, description="The highest value")
+    mean: float | None = Field(
+        None, description="Of one value an epoch, over all ranks; without epochs, of the steps of rank 0"
+    )
 
 
 class SummaryView(View):
@@ -59,7 +69,7 @@ class SummaryView(View):
     model_bytes: int | None = Field(None, description="Size of the weights in memory")
     after_best_share: float | None = Field(None, description="Share of the training time after the best epoch, 0..1")
     stopped_early: bool | None = None
-    metrics: dict[str, MetricView] = Field({}, description="The last and the best value of every metric")
+    metrics: dict[str, MetricSummaryView] = Field({}, description="The last and the best value of every metric")
 
 
 class DatasetView(View):

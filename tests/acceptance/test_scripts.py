@@ -86,7 +86,8 @@ def test_a_script_on_two_ranks_leaves_curves_metrics_and_an_artifact(stack_of_co
     assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
     whole_curves(person, job_id, 0, 1)
     best = {"last": 2 / STEPS, "best": 2 / STEPS, "best_epoch": STEPS // EPOCH}
-    assert job["metrics"]["val_mae"] == job["summary"]["metrics"]["val_mae"] == best
+    assert job["summary"]["metrics"]["val_mae"] == best
+    assert job["metrics"]["val_mae"] == best | {"low": 2 / STEPS, "high": 0.2, "mean": pytest.approx(5 / 48)}
     assert job["summary"]["best_epoch"] == STEPS // EPOCH
     assert {"first_step", "epoch_ended", "checkpoint_saved"} <= set(kinds(person, job_id))
     lines = [line["text"] for line in person.logs(job_id)["items"]]

@@ -184,7 +184,8 @@ media_type = one_of(
 
 _field = one_of(
     filled("metrics.{}", one_of("val_iou", "a.b/c@d:e-f", "", "x" * 64, "x'y", "ü")), "spec.dataset.source",
-    "label.team", "spec.params.a.b.c", "spec.params." + "a." * 6 + "b", "gpus", "started", "duration", "starred",
+    "label.team", "spec.params.a.b.c", "spec.params." + "a." * 6 + "b", "gpus", "started", "duration", "mean.loss",
+    "starred",
     "notes", "status", '"label.a = b"', '"label.a,b"', "spec", "x" * 301,
 )  # fmt: skip
 _comparison = filled(

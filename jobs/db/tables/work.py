@@ -60,7 +60,7 @@ class Job(Base):
     plan: Mapped[dict[str, Any]]
     progress: Mapped[dict[str, Any] | None]
     summary: Mapped[dict[str, Any] | None]
-    # The last and the best value of every metric so far: `jobs.model.records.MetricSummary` by name.
+    # The last, best, lowest, highest and mean value of every metric so far, by name: `jobs.intake.metric_book`.
     metrics: Mapped[dict[str, Any]] = mapped_column(server_default=text("'{}'"))
     dataset: Mapped[dict[str, Any] | None]  # what its ranks found when they first opened the data
     # The registered version that its spec names, made by `jobs.lifecycle.dataset_refs.ref_of`.

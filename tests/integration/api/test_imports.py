@@ -46,7 +46,9 @@ def test_a_run_becomes_a_job_with_the_times_of_the_run(api: TestClient, folder: 
     assert when(job["started_at"]) == BEGAN + timedelta(hours=1, seconds=1)
     assert when(job["ended_at"]) == BEGAN + timedelta(hours=2, minutes=30)
     assert job["summary"]["val_accuracy"] == 0.75
-    assert job["metrics"]["val_accuracy"] == {"last": 0.75, "best": 0.75, "best_epoch": 3}
+    assert job["metrics"]["val_accuracy"] == {
+        "last": 0.75, "best": 0.75, "best_epoch": 3, "low": 0.25, "high": 0.75, "mean": 0.5,
+    }  # fmt: skip
     assert (job["checkpoint_bytes"], job["artifact_bytes"]) == (None, None)
     assert (job["restarts"], job["losses"]) == (0, 0)
 

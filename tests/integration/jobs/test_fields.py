@@ -42,6 +42,7 @@ SPEC_FIELDS = [
 ]  # fmt: skip
 OTHER_FIELDS = [
     "metrics.val_loss", "metrics.val_accuracy", "metrics.a/b.c", "last.val_loss", "last.test_loss", "test.accuracy",
+    "low.val_loss", "high.val_loss", "mean.val_loss", "low.a/b.c", "mean.test_loss", "high.val_accuracy",
     "label.a.b", "label.team", "label.size", "label.e.Q/1",
 ]  # fmt: skip
 
@@ -73,7 +74,8 @@ _FIGURES = """
     WITH numbered AS (SELECT id AS job_id, row_number() OVER (ORDER BY created_at, id) AS n FROM jobs)
     UPDATE jobs SET
         metrics = CASE WHEN n % 3 > 0 THEN jsonb_build_object('val_loss', jsonb_build_object('best', n % 5 / 5.0,
-            'last', n, 'best_epoch', 1), 'a/b.c', jsonb_build_object('best', CASE WHEN n % 2 > 0 THEN n END,
+            'last', n, 'best_epoch', 1, 'low', n / 10.0, 'high', n * 2, 'mean', n / 4.0),
+            'a/b.c', jsonb_build_object('best', CASE WHEN n % 2 > 0 THEN n END,
             'last', NULL, 'best_epoch', NULL)) ELSE '{}' END,
         summary = CASE WHEN n % 4 > 0 THEN jsonb_build_object('val_accuracy', n / 100.0, 'val_loss', 7.5,
             'test_accuracy', 0.25, 'test_loss', NULL, 'train_samples_per_s', CASE WHEN n % 8 > 4 THEN n * 10.5 END) END,
@@ -140,6 +142,7 @@ AT = datetime(2030, 1, 1, 0, 0, 5, tzinfo=UTC)
 CONDITIONS: dict[str, Test] = {
     "gpus>=2": lambda of: of("gpus") >= 2,
     "metrics.val_loss < 0.4 or starred": lambda of: less(of("metrics.val_loss"), 0.4) or of("starred"),
+    "high.val_loss>8 or mean.val_loss<1": lambda of: (of("high.val_loss") or 0) > 8 or less(of("mean.val_loss"), 1),
     "metrics.val_loss=0.4": lambda of: of("metrics.val_loss") == 0.4,
     "metrics.val_loss!=0.4": lambda of: of("metrics.val_loss") != 0.4,
     "rate = 1e-3": lambda of: of("rate") == 0.001,
@@ -199,7 +202,8 @@ def test_a_condition_finds_the_jobs_for_which_it_holds(
 
 SORTED = [
     "metrics.val_loss", "spec.params.n", "spec.params.flag", "spec.params.net", "spec.params.lr", "label.size", "notes",
-    "started", "status", "starred", "throughput", "spec.batch_size", "cell", "batch", "created", "test.accuracy",
+    "started", "status", "starred", "throughput", "low.val_loss", "spec.batch_size", "cell", "batch", "created",
+    "test.accuracy",
 ]  # fmt: skip
 
 

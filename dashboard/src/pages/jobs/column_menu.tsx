@@ -117,7 +117,16 @@ function Small({ label, text, isOff = false, isOn, onClick }: SmallProps) {
   );
 }
 
-const KINDS = { spec: "Fields of the spec", label: "Labels", last: "Last values", test: "Test results" } as const;
+const OF_RUNS = "Lowest, highest, mean";
+const KINDS = {
+  spec: "Fields of the spec",
+  label: "Labels",
+  last: "Last values",
+  low: OF_RUNS,
+  high: OF_RUNS,
+  mean: OF_RUNS,
+  test: "Test results",
+} as const;
 const MOST_OFFERED = 200;
 
 /** The columns that can be added: those of every job, and what the loaded jobs have. */

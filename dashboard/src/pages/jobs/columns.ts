@@ -227,15 +227,18 @@ export function columnsOf(ids: readonly ColumnId[], metric: string): (Column & {
 
 function fieldColumn(id: FieldKey): Column & { readonly id: FieldKey } {
   const { kind, name } = fieldOf(id) as NonNullable<ReturnType<typeof fieldOf>>;
-  const titles = { spec: name, label: name, last: `${name}, last`, test: `test ${name}` };
+  const isFigure = kind !== "spec" && kind !== "label";
+  const title = kind === "test" ? `test ${name}` : isFigure ? `${name}, ${kind}` : name;
   const hints = {
     spec: `${name} of the spec`,
     label: `The label ${name}`,
     last: `The newest ${name}`,
+    low: `The lowest ${name}`,
+    high: `The highest ${name}`,
+    mean: `The mean ${name}: of the epochs, or else of the steps of rank 0`,
     test: `${name} on the test data`,
   };
-  const isFigure = kind === "last" || kind === "test";
-  return { id, title: titles[kind], width_px: 120, sort: sortOf(id), isFigure, hint: hints[kind] };
+  return { id, title, width_px: 120, sort: sortOf(id), isFigure, hint: hints[kind] };
 }
 
 function bestOf(metric: string): Pick<Column, "sort" | "hint"> {

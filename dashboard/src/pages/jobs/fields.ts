@@ -1,12 +1,13 @@
-// Columns beside those that every job has: fields of the spec, labels, last values and test results. And the values of
+// Columns beside those that every job has: fields of the spec, labels, values of metrics and test results. And the values of
 // all columns, as a CSV file has them. The command line has the same: `hora/render/job_columns.py`, with columns.cases.json.
 
 import type { Row } from "./row.ts";
 
-const KINDS = ["spec", "label", "last", "test"] as const;
+const OF_METRICS = ["last", "low", "high", "mean"] as const;
+const KINDS = ["spec", "label", "test", ...OF_METRICS] as const;
 type Kind = (typeof KINDS)[number];
 
-/** `spec.optimizer.name`, `label.team`, `last.val_loss`, `test.accuracy`. */
+/** `spec.optimizer.name`, `label.team`, `last.val_loss`, `mean.val_loss`, `test.accuracy`. */
 export type FieldKey = `${Kind}.${string}`;
 
 export type Value = string | number | boolean | null;
@@ -26,7 +27,7 @@ export function fieldValue(row: Row, id: string): Value {
   const { kind, name } = field;
   if (kind === "spec") return inSpec(row.spec, name);
   if (kind === "test") return row.tests[name] ?? null;
-  if (kind === "last") return ownOf(row.metrics, name)?.last ?? null;
+  if (kind !== "label") return ownOf(row.metrics, name)?.[kind] ?? null;
   return row.labels.find((label) => label.startsWith(`${name}:`))?.slice(name.length + 1) ?? null;
 }
 
@@ -67,7 +68,7 @@ export function pathsOf(spec: Readonly<Record<string, unknown>>, prefix = ""): s
 export function fieldKeys(rows: readonly Row[]): FieldKey[] {
   const keys = new Set<FieldKey>();
   for (const row of rows) {
-    for (const name of Object.keys(row.metrics)) keys.add(`last.${name}`);
+    for (const name of Object.keys(row.metrics)) for (const kind of OF_METRICS) keys.add(`${kind}.${name}`);
     for (const name of Object.keys(row.tests)) keys.add(`test.${name}`);
     for (const label of row.labels) keys.add(`label.${label.slice(0, label.indexOf(":"))}`);
   }

@@ -1,7 +1,9 @@
 """What the reports of a script change in the database, and the last and the best of every metric of a job."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from jobs.model.records import (
     Summarized,
 )
 from jobs.model.states import EndReason, EventKind
-from jobs.telemetry import series
+from jobs.telemetry import ingest, series
 from tests.integration.jobs import code_rows, job_rows
 from tests.integration.jobs.intake.rank_files import PLAN, SUMMARY, progress, rank_started, write
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -49,6 +51,12 @@ def curve(sessions: Sessions, lease: Lease, name: str, rank: int) -> list[tuple[
 
 def metrics(sessions: Sessions, lease: Lease) -> dict[str, Any]:
     return job_rows.the_job(sessions, lease.job_id).metrics
+
+
+def of(values: Sequence[float], *, last: float | None, best: float, best_epoch: int | None) -> dict[str, Any]:
+    """What a job says of a metric with these values."""
+    own = {"last": last, "best": best, "best_epoch": best_epoch}
+    return own | {"low": min(values), "high": max(values), "mean": pytest.approx(fmean(values))}
 
 
 def restarted(sessions: Sessions, lease: Lease, folder: Path, *, lost: int = 2) -> tuple[Lease, AttemptPaths, Intake]:
@@ -78,7 +86,9 @@ def test_steps_become_curves_of_their_ranks_and_progress(
     assert (stored["step"], stored["steps"], stored["eta_s"]) == (30, 200, 85.0)
     kinds = job_rows.kinds(sessions, lease.job_id)
     assert kinds.count(EventKind.FIRST_STEP) == 1
-    assert metrics(sessions, lease) == {"mae": {"last": 1 / 30, "best": 1 / 30, "best_epoch": None}}
+    assert metrics(sessions, lease) == {
+        "mae": of([1 / step for step in range(1, 31)], last=1 / 30, best=1 / 30, best_epoch=None)
+    }
     assert intake.steps_seen == 33
 
 
@@ -100,7 +110,7 @@ def test_the_end_of_an_epoch_is_a_point_over_all_ranks_and_one_event(
     ]  # fmt: skip
     assert progress(sessions, lease)["metrics"] == {"val_mae": None}
     assert progress(sessions, lease)["epoch"] == 2
-    assert metrics(sessions, lease)["val_mae"] == {"last": None, "best": 0.7, "best_epoch": 1}
+    assert metrics(sessions, lease)["val_mae"] == of([0.7], last=None, best=0.7, best_epoch=1)
     assert "seen" not in metrics(sessions, lease), "of another rank"
 
 
@@ -152,19 +162,39 @@ def test_a_restart_makes_later_values_void_and_keeps_the_best_before_it(
     write(paths, 0, CheckpointSaved(at=5.0, epoch=2, step=20, path="/x", duration_s=0.1))
     intake.store_new()
     assert intake.has_saved
-    assert metrics(sessions, lease)["val_mae"] == {"last": 0.1, "best": 0.1, "best_epoch": 3}
+    assert metrics(sessions, lease)["val_mae"] == of([0.5, 0.3, 0.1], last=0.1, best=0.1, best_epoch=3)
 
     second, its_paths, its_intake = restarted(sessions, lease, tmp_path / "second")
     assert not its_intake.has_saved
     write(its_paths, 0, rank_started(0), Planned(at=6.0, plan=PLAN, start_epoch=2, start_step=20))
     its_intake.store_new()
-    kept = {"last": 0.3, "best": 0.3, "best_epoch": 2}
-    assert metrics(sessions, second)["val_mae"] == kept
-    assert metrics(sessions, second)["loss"] == {"last": 0.3, "best": 0.3, "best_epoch": None}
+    assert metrics(sessions, second)["val_mae"] == of([0.5, 0.3], last=0.3, best=0.3, best_epoch=2)
+    assert metrics(sessions, second)["loss"] == of([0.5, 0.3], last=0.3, best=0.3, best_epoch=None)
     write(its_paths, 0, reported(step=30, loss=0.4), reported(epoch=3, val_mae=0.4))
     its_intake.store_new()
-    assert metrics(sessions, second)["val_mae"] == kept | {"last": 0.4}
+    assert metrics(sessions, second)["val_mae"] == of([0.5, 0.3, 0.4], last=0.4, best=0.3, best_epoch=2)
     assert curve(sessions, second, "val_mae", -1) == [(10, 0.5), (20, 0.3), (30, 0.4)]
+
+
+def test_the_mean_is_of_all_steps_after_another_reader_and_after_a_failed_commit(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [float(step % 7) + step / 3000 for step in range(1, 3001)]  # more than a chart shows
+    write(paths, 0, rank_started(0), *(reported(step=step, mae=value) for step, value in enumerate(values, start=1)))
+    while intake.store_new():
+        pass
+    assert metrics(sessions, lease)["mae"] == of(values, last=values[-1], best=min(values), best_epoch=None)
+    reader = Intake(sessions, lease, paths, ranks=2)
+    for step, is_lost in ((3001, False), (3002, True)):
+        write(paths, 0, reported(step=step, mae=100.0))
+        values.append(100.0)
+        if is_lost:
+            with monkeypatch.context() as patch:
+                patch.setattr(ingest, "store_logs", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    reader.store_new()
+        reader.store_new()
+        assert metrics(sessions, lease)["mae"] == of(values, last=100.0, best=min(values), best_epoch=None)
 
 
 def test_a_summary_gets_every_metric_and_the_best_epoch_of_the_goal(
@@ -179,7 +209,11 @@ def test_a_summary_gets_every_metric_and_the_best_epoch_of_the_goal(
     assert (summary["best_epoch"], summary["val_accuracy"], summary["test_accuracy"]) == (2, 0.9, 0.7)
     assert (summary["wall_s"], summary["val_loss"]) == (1.0, None)
     assert summary["metrics"]["val_mae"] == {"last": 1.0, "best": 1.0, "best_epoch": 3}
-    assert summary["metrics"] == metrics(sessions, lease)
+    stored = metrics(sessions, lease)
+    assert summary["metrics"] == {
+        name: {part: values[part] for part in ("last", "best", "best_epoch")} for name, values in stored.items()
+    }
+    assert stored["val_accuracy"] == of([0.5, 0.9, 0.8], last=0.8, best=0.9, best_epoch=2)
 
 
 def test_jobs_of_hora_s_own_loop_have_the_metrics_too(sessions: Sessions, tmp_path: Path) -> None:
@@ -198,7 +232,10 @@ def test_jobs_of_hora_s_own_loop_have_the_metrics_too(sessions: Sessions, tmp_pa
         "val_loss": {"last": 0.75, "best": 0.25, "best_epoch": 2},
     }
     assert progress(sessions, lease)["metrics_epoch"] == 3
-    assert metrics(sessions, lease) == expected
+    assert metrics(sessions, lease) == {
+        "test_accuracy": of([0.8], last=0.8, best=0.8, best_epoch=None),
+        "val_loss": of([0.5, 0.25, 0.75], last=0.75, best=0.25, best_epoch=2),
+    }
     summary = job_rows.the_job(sessions, lease.job_id).summary or {}
     assert (summary["metrics"], summary["best_epoch"]) == (expected, SUMMARY.best_epoch)
 
@@ -211,7 +248,7 @@ def test_a_new_reader_goes_on_where_another_one_ended(
     write(paths, 0, *(reported(step=step, mae=9.0) for step in range(15, 23)), reported(epoch=2, val_mae=0.6))
     Intake(sessions, lease, paths, ranks=2).store_new()
     assert curve(sessions, lease, "mae", 0)[-3:] == [(20, 1.0), (21, 9.0), (22, 9.0)]
-    assert metrics(sessions, lease)["val_mae"] == {"last": 0.6, "best": 0.5, "best_epoch": 1}
+    assert metrics(sessions, lease)["val_mae"] == of([0.5, 0.6], last=0.6, best=0.5, best_epoch=1)
 
 
 def test_a_flood_of_reports_is_stored_in_batches_and_its_excess_is_left_out(
