@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from jobs.model.where import STRING, CONTROL
+from jobs.model.where import CONTROL, STRING
 from jobs.wording import shortened
 
 MOST = 4  # fields
@@ -38,6 +38,10 @@ class OrderField:
 
 def parsed(text: str) -> tuple[OrderField, ...]:
     """The fields of an order, the most important one first. Raises `WrongOrder`."""
+    if len(text) > MOST_CHARACTERS:
+        raise WrongOrder(f"an order may have {MOST_CHARACTERS} characters; this one has {len(text)}")
+    if CONTROL.search(text):
+        raise WrongOrder("an order must be one line of text, without control characters")
     fields = list[OrderField]()
     at, has_more = 0, True
     while has_more:

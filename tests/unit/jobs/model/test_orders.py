@@ -41,6 +41,8 @@ REFUSED = {
     "gpus,name,status,owner,project": "may have 4 fields; this one has 5",
     "gpus,-gpus": "`gpus` is repeated",
     "gpus,created_at,-created": "`created` is the same as `created_at`",
+    "gpus\n": "one line of text, without control characters",
+    "gpus," * 300: "may have 1300 characters; this one has 1500",
     "gpus,colour": "no such field `colour`",
     "gpus,batchsize": "no such order `batchsize`; did you mean batch_size?",
     "label.a,b": "no such field `b`",
