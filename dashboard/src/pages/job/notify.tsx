@@ -1,4 +1,5 @@
-// The button "Notify me": a notification of the browser when the job ends or has an alert. The browser is asked only after a click.
+// The button "Notify me": a notification of the browser when the job ends or has an alert. The browser is asked only
+// after a click.
 
 import { useState } from "preact/hooks";
 import { get } from "../../api/client.ts";

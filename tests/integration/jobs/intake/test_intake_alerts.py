@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -225,3 +226,11 @@ def test_a_rule_finds_what_a_fenced_attempt_left_and_counts_anew_in_the_next_one
     write(paths, 0, epoch_ended(3, 4.0))
     intake.store_new()
     assert [one["rule"] for one in stored(sessions)] == [1, 0]
+
+
+def test_an_imported_run_alerts_nobody_of_its_past(sessions: Sessions, tmp_path: Path) -> None:
+    lease, paths = an_attempt_with(sessions, tmp_path, alerts=[{"when": "val_loss > 3"}, {"log": "NaN"}])
+    write(paths, 0, epoch_ended(1, 4.0))
+    write_log(paths, 0, b"NaN\n")
+    Intake(sessions, lease, paths, ranks=2, printed_at=datetime.now(UTC)).drain()
+    assert stored(sessions) == []
