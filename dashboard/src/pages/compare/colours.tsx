@@ -8,6 +8,7 @@ import { extentOf, RAMP, rampColour, shareOf } from "../../charts/ramp.ts";
 import { Swatch } from "../../charts/swatch.tsx";
 import { byValue } from "../../order.ts";
 import styles from "./coordinates.module.css";
+import { FieldChoice } from "./field_choice.tsx";
 import type { Field, Value } from "./fields.ts";
 import type { Run } from "./runs.ts";
 import { byParam } from "./view.ts";
@@ -79,17 +80,13 @@ export function ColourBy({ fields, colours: { by, extent, entries }, runs }: Pro
           </span>
         ))}
       {by && entries.length > MOST && <span class="muted">and {entries.length - MOST} more</span>}
-      <label class={styles["by"]}>
-        Colour by
-        <select value={by?.key ?? ""} onChange={(event) => byParam.set(event.currentTarget.value)}>
-          <option value="">{runs.some(({ group }) => group !== null) ? "group" : "run"}</option>
-          {fields.map(({ key, label }) => (
-            <option key={key} value={key}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
+      <FieldChoice
+        label="Colour by"
+        value={by?.key ?? ""}
+        fields={fields}
+        none={runs.some(({ group }) => group !== null) ? "group" : "run"}
+        onChange={byParam.set}
+      />
     </>
   );
 }

@@ -1,11 +1,11 @@
 // The settings of groups: by what runs are grouped, and what the area around a group's mean shows.
 
 import { Choice } from "../../parts/choice.tsx";
+import { FieldChoice } from "./field_choice.tsx";
 import type { Field } from "./fields.ts";
 import type { Band } from "./group_lines.ts";
 import { groupings } from "./groups.ts";
 import type { Run } from "./runs.ts";
-import styles from "./tools.module.css";
 import { bandParam, groupParam } from "./view.ts";
 
 const BANDS = [
@@ -28,17 +28,13 @@ export function GroupTools({ runs, settings }: { runs: readonly Run[]; settings:
   if (options.length === 0) return null;
   return (
     <>
-      <label class={styles["check"]}>
-        Group by
-        <select value={by} onChange={(event) => groupParam.set(event.currentTarget.value)}>
-          <option value="">nothing</option>
-          {options.map(([key, text]) => (
-            <option key={key} value={key}>
-              {text}
-            </option>
-          ))}
-        </select>
-      </label>
+      <FieldChoice
+        label="Group by"
+        value={by}
+        fields={options.map(([key, label]) => ({ key, label }))}
+        none="nothing"
+        onChange={groupParam.set}
+      />
       {by !== "" && <Choice label="Area around a mean" value={bandNow()} options={BANDS} onChange={bandParam.set} />}
     </>
   );

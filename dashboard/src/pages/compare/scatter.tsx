@@ -9,6 +9,7 @@ import { axisOf, scalesNow, setScale } from "./axes.ts";
 import { ColourBy, useColours } from "./colours.tsx";
 import { pointedIds } from "./coordinates.tsx";
 import { correlations } from "./correlations.ts";
+import { FieldChoice } from "./field_choice.tsx";
 import { type Field, resultsAtFirst } from "./fields.ts";
 import { focused, pin, point } from "./focus.ts";
 import styles from "./page.module.css";
@@ -79,16 +80,7 @@ interface ChoiceProps {
 function Choice({ label, axis, fields, onChange }: ChoiceProps) {
   return (
     <>
-      <label class={tools["check"]}>
-        {label}
-        <select value={axis.key} onChange={(event) => onChange(event.currentTarget.value)}>
-          {fields.map(({ key, label }) => (
-            <option key={key} value={key}>
-              {label}
-            </option>
-          ))}
-        </select>
-      </label>
+      <FieldChoice label={label} value={axis.key} fields={fields} onChange={onChange} />
       {axis.values.every((value) => typeof value !== "string") && (
         <label class={tools["check"]}>
           <input

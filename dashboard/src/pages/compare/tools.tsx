@@ -8,6 +8,7 @@ import { pathWith } from "../../query.ts";
 import { setParams } from "../../url.ts";
 import { articlePath } from "./article.ts";
 import { AXES, type Axis, axisAtFirst, metricOfAxis, metricsAmong, ordered, shownAtFirst } from "./curves.ts";
+import { FieldChoice } from "./field_choice.tsx";
 import type { Field } from "./fields.ts";
 import { GroupTools } from "./group_tools.tsx";
 import { type Best, parseBest, type Run, toggled } from "./runs.ts";
@@ -171,16 +172,7 @@ function BestOf({ results }: { results: readonly Field[] }) {
         </select>
       </label>
       {best !== null && (
-        <label>
-          by{" "}
-          <select value={best.key} onChange={({ currentTarget: { value } }) => set({ ...best, key: value })}>
-            {ranking.map(({ key, label }) => (
-              <option key={key} value={key}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </label>
+        <FieldChoice label="by" value={best.key} fields={ranking} onChange={(key) => set({ ...best, key })} />
       )}
     </span>
   );
