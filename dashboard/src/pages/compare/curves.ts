@@ -1,6 +1,7 @@
 // The metrics of many runs, from the api's answer to lines of charts. Pure.
 
 import type { Job, JobMetrics } from "../../api/types.ts";
+import type { Line } from "../../charts/lines.ts";
 import type { Unit } from "../../charts/ticks.ts";
 import { goalMetricOf, inOrder, isMeasured, isScript, metricsOf } from "../../metrics.ts";
 import type { Band } from "../job/charts/points.ts";
@@ -10,6 +11,8 @@ export interface Curve {
   readonly xs: Float64Array;
   readonly ys: Float64Array;
   readonly bands: readonly Band[];
+  /** Of a mean over several slots: its range, and how many they are. */
+  readonly around?: Pick<Line, "spread" | "counts">;
 }
 
 const MOST_IN_ALL = 1_000_000; // the api's limit for one answer

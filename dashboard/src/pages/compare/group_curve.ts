@@ -27,7 +27,12 @@ interface Points {
   readonly ys: readonly number[];
 }
 
-export function groupCurve(curves: readonly Curve[]): GroupCurve {
+interface Series extends Pick<Curve, "bands"> {
+  readonly xs: Iterable<number>;
+  readonly ys: Iterable<number>;
+}
+
+export function groupCurve(curves: readonly Series[]): GroupCurve {
   const runs = curves.map(({ xs, ys, bands }) => withoutBias({ xs: [...xs], ys: [...ys], bands }));
   const places = sharedPlaces(runs);
   if (places !== null)

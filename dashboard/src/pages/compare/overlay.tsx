@@ -1,8 +1,9 @@
 // The curves of all runs: a chart for each metric, with one axis and one cursor.
 
+import type { ComponentChildren } from "preact";
 import { useCallback, useMemo } from "preact/hooks";
 import { inLogX, type Line } from "../../charts/lines.ts";
-import { Plot } from "../../charts/plot.tsx";
+import { Plot, type PlotProps } from "../../charts/plot.tsx";
 import { type Scope, yChoice } from "../../charts/scope.ts";
 import { smoothed } from "../../charts/smoothing.ts";
 import { Zoom } from "../../charts/zoom.tsx";
@@ -37,6 +38,11 @@ interface Props {
   isLog: boolean;
   /** The axis is logarithmic. */
   isLogX?: boolean;
+  /** The forms of charts by metric, if they are no metrics that jobs report. */
+  forms?: ReadonlyMap<string, Form>;
+  /** A text above the charts. */
+  note?: string | null;
+  tools?: ComponentChildren;
   onHide: (id: string) => void;
 }
 
@@ -46,15 +52,18 @@ export function Overlay(props: Props) {
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
   const unitX = axis === "time" || axis === "clock" ? "seconds" : countedIn(axis);
   const formatX = axis === "clock" ? clockText : undefined;
-  const emptyText = hasAny(shownRuns, metrics, curves.byRun)
-    ? null
-    : `No curves yet: none of these runs has ${axis === "epoch" ? "finished an epoch" : "reported these metrics"}.`;
+  const hasCharts = metrics.length > 0 && hasAny(shownRuns, metrics, curves.byRun);
+  const emptyText =
+    metrics.length === 0
+      ? "Choose a metric."
+      : `No curves yet: none of these runs has ${axis === "epoch" ? "finished an epoch" : "reported these metrics"}.`;
+  const note = props.note ?? (hasCharts ? null : emptyText);
+  const zoom = <Zoom scope={scope} unitX={unitX} formatX={formatX} isLogX={isLogX} />;
   return (
-    <Panel title={title} flush tools={<Zoom scope={scope} unitX={unitX} formatX={formatX} isLogX={isLogX} />}>
+    <Panel title={title} flush tools={[zoom, props.tools]}>
       <ProblemNotice problem={curves.problem} />
-      {metrics.length === 0 || emptyText !== null ? (
-        <p class={styles["none"]}>{metrics.length === 0 ? "Choose a metric." : emptyText}</p>
-      ) : (
+      {note !== null && <p class={styles["none"]}>{note}</p>}
+      {hasCharts && (
         <div class={styles["charts"]}>
           {metrics.map((metric) => (
             <MetricChart
@@ -65,6 +74,7 @@ export function Overlay(props: Props) {
               faded={faded}
               curves={curves.byRun}
               smooth={smooth}
+              form={props.forms?.get(metric) ?? formOf(metric)}
               chart={{
                 scope,
                 xName: axis === "clock" ? "time" : metricText(axis),
@@ -82,6 +92,13 @@ export function Overlay(props: Props) {
   );
 }
 
+/** The name of a chart and the form of its values. */
+type Form = Pick<PlotProps, "title" | "unit" | "format" | "isShare" | "yFrom" | "yTo">;
+
+function formOf(metric: string): Form {
+  return { title: metricText(metric), unit: countedIn(metric), isShare: isShare(metric) };
+}
+
 function clockText(seconds: number): string {
   return moment(new Date(seconds * 1000).toISOString());
 }
@@ -94,33 +111,31 @@ function hasAny(runs: readonly Run[], metrics: readonly string[], curves: Curves
 interface ChartProps extends Pick<Props, "runs" | "groups" | "faded" | "smooth"> {
   metric: string;
   curves: Curves["byRun"];
-  chart: Pick<Parameters<typeof Plot>[0], "scope" | "xName" | "unitX" | "formatX" | "isLog" | "isLogX" | "onToggle">;
+  form: Form;
+  chart: Pick<PlotProps, "scope" | "xName" | "unitX" | "formatX" | "isLog" | "isLogX" | "onToggle">;
 }
 
-function MetricChart({ metric, chart, ...props }: ChartProps) {
+function MetricChart({ metric, form, chart, ...props }: ChartProps) {
   const { groups, curves } = props;
   const curveOf = useCallback((id: string) => curves?.get(id)?.get(metric), [curves, metric]);
   const runLines = useRunLines(props, curveOf);
   const meanLines = useGroupLines(props, curveOf);
   const shownLines = groups.length > 0 ? meanLines : runLines;
   const lines = useMemo(() => (chart.isLogX ? shownLines.map(inLogX) : shownLines), [shownLines, chart.isLogX]);
-  const empty = curves === undefined ? "Loading…" : `No run has ${metricText(metric)} yet`;
-  const axis = { isLog: chart.isLog ?? false, isShare: isShare(metric) };
+  const empty = curves === undefined ? "Loading…" : `No run has ${form.title} yet`;
   const onPointerMove = (event: PointerEvent): void => {
     const place = placeOf(event, chart.scope);
     if (place !== undefined)
-      point(place && nearestLine(lines, place, { ...axis, ...yChoice(chart.scope, metricText(metric)) }));
+      point(place && nearestLine(lines, place, { ...chart, ...form, ...yChoice(chart.scope, form.title) }));
   };
   return (
     <div onPointerMove={onPointerMove} onPointerLeave={() => point(null)}>
       <Plot
         {...chart}
-        {...axis}
-        title={metricText(metric)}
+        {...form}
         fileName={`compare-${fileStem(metric)}`}
         lines={lines}
         pointed={settledFocus.value}
-        unit={countedIn(metric)}
         height={230}
         empty={empty}
       />
@@ -128,7 +143,7 @@ function MetricChart({ metric, chart, ...props }: ChartProps) {
   );
 }
 
-type LinesOf = Omit<ChartProps, "metric" | "chart">;
+type LinesOf = Omit<ChartProps, "metric" | "form" | "chart">;
 type CurveOf = (id: string) => Curve | undefined;
 
 /** A line for each run. */
@@ -191,6 +206,7 @@ function lineOf(run: Run, curve: Curve, smooth: Float64Array | undefined, count:
     xs: curve.xs,
     ys: curve.ys,
     ...(smooth ? { smooth } : {}),
+    ...(count <= FEW ? curve.around : {}),
     colour: isBack ? "faded" : run.colour,
     dash: run.dash,
   };

@@ -26,6 +26,7 @@ import { axisNow, metricsNow, smoothNow, Tools } from "./tools.tsx";
 import { useCurves } from "./use_curves.ts";
 import { type Jobs, useJobs } from "./use_jobs.ts";
 import { useWholeIds } from "./use_whole_ids.ts";
+import { Utilization } from "./utilization.tsx";
 import { bestParam, brushes, groupParam, hideParam, jobsParam, logParam, logXParam, studyParam } from "./view.ts";
 
 export function ComparePage() {
@@ -132,6 +133,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
     const group = groups.find((each) => each.key === key);
     hideParam.set((group ? withToggled(listOf(hide), group) : toggled(listOf(hide), key)).join());
   };
+  const charts = { scope, runs, groups, faded, axis, smooth: smoothNow(), isLogX: logXParam.value === "1", onHide };
   const list = { faded, onHide, onRemove: (id: string) => takeOut(jobs, [id]) };
   if (jobs.ids.length === 0) return <Notice>The list has no jobs yet. The page shows them when they come.</Notice>;
   if (runs.length === 0) return null;
@@ -143,19 +145,8 @@ function Comparison({ jobs }: { jobs: Jobs }) {
         </Panel>
         <div class={styles["curves"]}>
           <Tools runs={runs} results={results} settings={settings.differing} />
-          <Overlay
-            scope={scope}
-            runs={runs}
-            groups={groups}
-            faded={faded}
-            metrics={metrics}
-            curves={curves}
-            axis={axis}
-            smooth={smoothNow()}
-            isLog={logParam.value === "1"}
-            isLogX={logXParam.value === "1"}
-            onHide={onHide}
-          />
+          <Overlay {...charts} metrics={metrics} curves={curves} isLog={logParam.value === "1"} />
+          <Utilization {...charts} />
         </div>
       </div>
       <RunTable runs={runs} faded={faded} settings={settings} results={results} />

@@ -20,6 +20,8 @@ export const groupParam = param("group");
 export const bandParam = param("band", "range");
 /** Keys of groups whose single runs are shown. */
 export const openParam = param("open");
+/** The utilization is open. */
+export const utilizationParam = param("use");
 export const metricsParam = param("m");
 export const axisParam = param("x");
 export const smoothParam = param("smooth", "0");

@@ -30,7 +30,7 @@ type Form = Omit<Chart, "lines" | "key"> & {
 /** By metric of the api. A metric without a form has no chart. */
 type Forms = { readonly [metric in SampleMetric]?: Form };
 
-const SLOTS: Forms = {
+export const SLOTS: Forms = {
   gpu_percent: { title: "GPU utilization", format: percents, yFrom: 0, yTo: 100, isNoisy: true },
   gpu_memory_bytes: { title: "GPU memory", unit: "bytes", yFrom: 0, hasLimit: true },
   gpu_power_w: { title: "GPU power", format: watts, yFrom: 0, isNoisy: true },
@@ -46,7 +46,7 @@ const GPUS: Forms = {
 
 const BYTES_PER_S = { unit: "bytes", format: bytesPerSecond, yFrom: 0, isNoisy: true } as const;
 
-const HOSTS: Forms = {
+export const HOSTS: Forms = {
   cpu_percent: { title: "CPU, % of all cores", format: percents, yFrom: 0, yTo: 100, isNoisy: true },
   memory_bytes: { title: "Memory in use", unit: "bytes", yFrom: 0, hasLimit: true },
   network_received_bytes_per_s: { title: "Network, received", ...BYTES_PER_S },
