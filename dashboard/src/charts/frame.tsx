@@ -94,7 +94,7 @@ function Drawing<A extends Pick<Axis, "ticks">>(props: Props<A>) {
             ))}
             <line x1={room.left} x2={room.right} y1={room.bottom} y2={room.bottom} class={styles["axis"]} />
             {x.ticks.map(({ at, text }) => (
-              <text key={text} x={at} y={room.bottom + 17} text-anchor="middle" class={styles["tick"]}>
+              <text key={at} x={at} y={room.bottom + 17} text-anchor="middle" class={styles["tick"]}>
                 {text}
               </text>
             ))}

@@ -7,6 +7,7 @@ import {
   type Field,
   flattened,
   goalValue,
+  lastAmong,
   RESULTS,
   resultsAmong,
   resultsAtFirst,
@@ -159,4 +160,14 @@ test("by default the results are the speed and what counts, of any job", () => {
   assert.deepEqual(keys(usual), ["val_accuracy", "val_loss", "wall_s"]);
   assert.deepEqual(keys(own), ["metrics.val_auc", "wall_s"]);
   assert.deepEqual(keys(usual, own), ["metrics.val_auc", "val_accuracy", "wall_s"]);
+});
+
+test("the last value of a metric is a field of its own beside the best one", () => {
+  const jobs = [job("a", { metrics: { f1: { last: 0.6, best: 0.8 } } }), job("b")];
+  const [last] = lastAmong(jobs);
+  assert.deepEqual([last?.key, last?.label], ["last.f1", "last f1"]);
+  assert.deepEqual(
+    jobs.map((each) => last?.valueIn(each)),
+    [0.6, null],
+  );
 });

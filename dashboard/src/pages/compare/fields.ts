@@ -248,6 +248,17 @@ function bestValue(name: string, jobs: readonly Job[], isGoal: boolean): Field {
   };
 }
 
+/** The last values of the metrics that at least one of the jobs reports. */
+export function lastAmong(jobs: readonly Job[]): readonly Field[] {
+  const names = new Set(jobs.flatMap((job) => Object.keys(metricsOf(job))));
+  return inOrder(names, null).map((name) => ({
+    ...bestValue(name, jobs, false),
+    key: safeKey(`last.${name}`),
+    label: `last ${metricText(name)}`,
+    valueIn: (job) => metricsOf(job)[name]?.last ?? null,
+  }));
+}
+
 /** The name of the metric that counts for a job. */
 export function goalName(job: Job): string | null {
   return goalMetricOf(job.spec, Object.keys(metricsOf(job)));

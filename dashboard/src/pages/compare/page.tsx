@@ -9,6 +9,7 @@ import { Panel } from "../../parts/panel.tsx";
 import { listOf } from "../../query.ts";
 import { query, setParams } from "../../url.ts";
 import { AddRuns } from "./add_runs.tsx";
+import { Boxes } from "./boxes.tsx";
 import { ChooseRuns } from "./choose_runs.tsx";
 import { CodePanel } from "./code/code_difference.tsx";
 import { Coordinates } from "./coordinates.tsx";
@@ -150,6 +151,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
         </div>
       </div>
       <RunTable runs={runs} faded={faded} settings={settings} results={results} />
+      {groups.length > 0 && <Boxes groups={groups} faded={faded} settings={settings.differing} results={results} />}
       {runs.length > 1 && (
         <>
           <Points runs={runs} faded={faded} settings={settings.differing} results={results} />

@@ -5,11 +5,11 @@ import { Scatter } from "../../charts/scatter.tsx";
 import { number } from "../../format.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { Shares } from "../../parts/shares.tsx";
-import { axisOf, scalesNow, setScale } from "./axes.ts";
+import { axisOf, scalesNow } from "./axes.ts";
 import { ColourBy, useColours } from "./colours.tsx";
 import { pointedIds } from "./coordinates.tsx";
 import { correlations } from "./correlations.ts";
-import { FieldChoice } from "./field_choice.tsx";
+import { AxisChoice } from "./field_choice.tsx";
 import { type Field, resultsAtFirst } from "./fields.ts";
 import { focused, pin, point } from "./focus.ts";
 import styles from "./page.module.css";
@@ -44,8 +44,8 @@ export function Points({ runs, faded, settings, results }: Props) {
     <div class={styles["pair"]}>
       <Panel title="Scatter" tools={<ColourBy fields={fields} colours={colours} runs={shownRuns} />}>
         <div class={tools["tools"]}>
-          <Choice label="Across" axis={x} fields={fields} onChange={acrossParam.set} />
-          <Choice label="Up" axis={y} fields={fields} onChange={upParam.set} />
+          <AxisChoice label="Across" axis={x} fields={fields} onChange={acrossParam.set} />
+          <AxisChoice label="Up" axis={y} fields={fields} onChange={upParam.set} />
         </div>
         <Scatter
           title="Scatter"
@@ -66,32 +66,6 @@ export function Points({ runs, faded, settings, results }: Props) {
         <Correlations runs={shownRuns.filter(({ id }) => !faded.has(id))} settings={settings} result={up} />
       </Panel>
     </div>
-  );
-}
-
-interface ChoiceProps {
-  label: string;
-  axis: ReturnType<typeof axisOf>;
-  fields: readonly Field[];
-  onChange: (key: string) => void;
-}
-
-/** The choice of the field of an axis, and of its scale. */
-function Choice({ label, axis, fields, onChange }: ChoiceProps) {
-  return (
-    <>
-      <FieldChoice label={label} value={axis.key} fields={fields} onChange={onChange} />
-      {axis.values.every((value) => typeof value !== "string") && (
-        <label class={tools["check"]}>
-          <input
-            type="checkbox"
-            checked={axis.isLog}
-            onChange={(event) => setScale(axis.key, event.currentTarget.checked)}
-          />
-          log
-        </label>
-      )}
-    </>
   );
 }
 

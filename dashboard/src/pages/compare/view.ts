@@ -35,6 +35,8 @@ export const axesParam = param("axes");
 export const scalesParam = param("scales");
 /** The field that sets the colour of lines and points; by default each run has its own colour. */
 export const byParam = param("by");
+/** The field of the box plots. */
+export const boxParam = param("box");
 /** The fields on the axes of the scatter. */
 export const acrossParam = param("sx");
 export const upParam = param("sy");
