@@ -32,8 +32,10 @@ export interface Line {
 export interface Spread {
   readonly low: Numbers;
   readonly high: Numbers;
-  /** Both are one standard deviation away from the line. By default they are the least and the greatest value. */
+  /** Both are as far away from the line, by default one standard deviation. Otherwise they are the least and the greatest value. */
   readonly isDeviation?: boolean;
+  /** What the two ends are, or how far both are, in a file: by default "min" and "max", or "std". */
+  readonly names?: readonly string[];
   /** The area is not drawn, as there are too many. */
   readonly isHidden?: boolean;
   /** The y axis has room from the least to the greatest of these too. */

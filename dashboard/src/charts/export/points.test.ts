@@ -26,6 +26,8 @@ test("a mean has its spread and its count, and a smoothed line its smooth values
   ]);
   const deviating = { ...mean, spread: { low: [0, 0, 0], high: [0.75, 1, 1], isDeviation: true } };
   assert.equal(linesOf(pointsCsv({ ...view, lines: [deviating] }))[1], "1,train,0.5,1,0.25,2");
+  const named = { ...deviating, spread: { ...deviating.spread, names: ["std error"] } };
+  assert.equal(linesOf(pointsCsv({ ...view, lines: [named] }))[0], "epoch,line,value,smoothed,std error,n");
 });
 
 test("of a logarithmic axis the values are written, not their powers", () => {

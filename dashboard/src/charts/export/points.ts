@@ -10,6 +10,7 @@ type Points = Pick<Picture, "lines" | "range" | "xName" | "isLogX">;
 
 /** The file. Columns that no line has are left out. */
 export function pointsCsv({ lines, range: [from, to], xName, isLogX }: Points): string {
+  const names = lines.find(({ spread }) => spread)?.spread?.names ?? [];
   const columns: Column[] = [["value", ({ ys }, i) => ys[i] as number]];
   const add = (
     hasAny: (line: Line) => boolean,
@@ -25,17 +26,17 @@ export function pointsCsv({ lines, range: [from, to], xName, isLogX }: Points): 
   );
   add(
     ({ spread }) => spread !== undefined && !spread.isDeviation,
-    "min",
+    names[0] ?? "min",
     ({ spread }, i) => spread?.low[i],
   );
   add(
     ({ spread }) => spread !== undefined && !spread.isDeviation,
-    "max",
+    names[1] ?? "max",
     ({ spread }, i) => spread?.high[i],
   );
   add(
     ({ spread }) => spread?.isDeviation === true,
-    "std",
+    names[0] ?? "std",
     ({ spread, ys }, i) => spread && (spread.high[i] as number) - (ys[i] as number),
   );
   add(

@@ -1,16 +1,21 @@
-// The curve of a group of runs: at each place the mean, the spread, and how many runs have a value there. Pure.
+// The curve of a group of runs: at each place the mean, the median, the spread, and how many runs have a value there. Pure.
 //
 // Runs with points at the same places, such as epochs, are averaged there. Points at many different places, such as
 // seconds, are averaged within equal parts of the axis. Between two of its points a run has the value between them;
 // before its first and after its last point, and within a gap, it has none.
 
 import { indexUpTo, type Numbers } from "../../charts/lines.ts";
+import { boxOf } from "../../charts/quartiles.ts";
 import { withoutBias } from "../job/charts/means.ts";
 import type { Curve } from "./curves.ts";
 
 export interface GroupCurve {
   readonly xs: Float64Array;
   readonly mean: Float64Array;
+  readonly median: Float64Array;
+  /** The quartiles. */
+  readonly lower: Float64Array;
+  readonly upper: Float64Array;
   readonly least: Float64Array;
   readonly greatest: Float64Array;
   /** The standard deviation of the runs (of a sample); NaN of a single run. */
@@ -96,6 +101,9 @@ function averaged(xs: readonly number[], values: readonly (readonly number[])[])
   return {
     xs: column("x"),
     mean: column("mean"),
+    median: column("median"),
+    lower: column("lower"),
+    upper: column("upper"),
     least: column("least"),
     greatest: column("greatest"),
     deviation: column("deviation"),
@@ -108,5 +116,5 @@ function figures(values: readonly number[]) {
   const mean = values.reduce((sum, value) => sum + value, 0) / count;
   const squares = values.reduce((sum, value) => sum + (value - mean) ** 2, 0);
   const deviation = count > 1 ? Math.sqrt(squares / (count - 1)) : Number.NaN;
-  return { mean, deviation, count, least: Math.min(...values), greatest: Math.max(...values) };
+  return { ...boxOf(values), mean, deviation, count, least: Math.min(...values), greatest: Math.max(...values) };
 }

@@ -1,4 +1,4 @@
-// The lines of a chart of groups: the mean of each group with its spread, and the runs of the group in focus. Pure.
+// The lines of a chart of groups: the mean or median of each group with its spread, and the runs of the group in focus. Pure.
 
 import type { Line, Spread } from "../../charts/lines.ts";
 import { smoothed } from "../../charts/smoothing.ts";
@@ -7,7 +7,11 @@ import { type GroupCurve, groupCurve } from "./group_curve.ts";
 import type { Group } from "./groups.ts";
 import type { Run } from "./runs.ts";
 
-export type Band = "range" | "deviation";
+/** The line of a group, and the area around it. */
+export interface Look {
+  readonly middle: "mean" | "median";
+  readonly band: "range" | "deviation" | "error" | "quartiles";
+}
 
 export interface GroupMean {
   readonly group: Group;
@@ -41,7 +45,7 @@ export interface Focus {
 const MOST_BANDS = 8; // more areas than this cover each other
 
 /** Runs, then means on top of them. While a group or a run is in focus, the others are faint. */
-export function groupLines(means: readonly GroupMean[], band: Band, smooth: number, { focus, open }: Focus): Line[] {
+export function groupLines(means: readonly GroupMean[], look: Look, smooth: number, { focus, open }: Focus): Line[] {
   const holder = means.find(({ group, runs }) => group.key === focus || runs.some(([{ id }]) => id === focus));
   const isBack = ({ key }: Group): boolean => holder !== undefined && holder.group.key !== key;
   const shown = means.filter(({ group }) => group === holder?.group || open.has(group.key));
@@ -54,14 +58,15 @@ export function groupLines(means: readonly GroupMean[], band: Band, smooth: numb
   return [
     ...details.toSorted((a, b) => Number(b.isPale) - Number(a.isPale)),
     ...means.map(({ group, curve }): Line => {
+      const ys = curve[look.middle];
       const isBandHidden = isBack(group) || (means.length > MOST_BANDS && group !== holder?.group);
       return {
         key: group.key,
         name: group.name,
         xs: curve.xs,
-        ys: curve.mean,
-        ...(smooth > 0 ? { smooth: smoothed(curve.xs, curve.mean, smooth) } : {}),
-        spread: spreadOf(curve, band, isBandHidden),
+        ys,
+        ...(smooth > 0 ? { smooth: smoothed(curve.xs, ys, smooth) } : {}),
+        spread: { ...spreadOf(curve, ys, look.band), isHidden: isBandHidden },
         counts: curve.counts,
         colour: isBack(group) ? "faded" : group.colour,
         dash: group.dash,
@@ -71,13 +76,17 @@ export function groupLines(means: readonly GroupMean[], band: Band, smooth: numb
 }
 
 /** The y axis has room for all runs in any case, so that it stays when a group shows them. */
-function spreadOf({ mean, deviation, least, greatest }: GroupCurve, band: Band, isHidden: boolean): Spread {
-  if (band === "range") return { low: least, high: greatest, isHidden };
+function spreadOf(curve: GroupCurve, middle: Float64Array, band: Look["band"]): Spread {
+  const { deviation, counts, least, greatest, lower, upper } = curve;
+  if (band === "range") return { low: least, high: greatest };
+  const room = [least, greatest];
+  if (band === "quartiles") return { low: lower, high: upper, names: ["lower quartile", "upper quartile"], room };
+  const far = (i: number): number => (deviation[i] as number) / (band === "error" ? Math.sqrt(counts[i] as number) : 1);
   return {
-    low: mean.map((value, i) => value - (deviation[i] as number)),
-    high: mean.map((value, i) => value + (deviation[i] as number)),
+    low: middle.map((value, i) => value - far(i)),
+    high: middle.map((value, i) => value + far(i)),
     isDeviation: true,
-    isHidden,
-    room: [least, greatest],
+    ...(band === "error" ? { names: ["std error"] } : {}),
+    room,
   };
 }

@@ -6,7 +6,7 @@ import { Swatch } from "../../charts/swatch.tsx";
 import { countText } from "../../format.ts";
 import { listOf } from "../../query.ts";
 import { focused, focusing } from "./focus.ts";
-import { bandNow } from "./group_tools.tsx";
+import { BANDS, lookNow } from "./group_tools.tsx";
 import type { Group } from "./groups.ts";
 import styles from "./run_list.module.css";
 import { RunList } from "./run_list.tsx";
@@ -18,11 +18,11 @@ interface Props extends Omit<Parameters<typeof RunList>[0], "runs"> {
 }
 
 export function GroupList({ groups, ...list }: Props) {
+  const { middle, band } = lookNow();
   return (
     <>
       <p class={styles["explanation"]}>
-        A line is the mean of a group. The area is{" "}
-        {bandNow() === "range" ? "from the lowest to the highest run" : "one standard deviation to each side"}.
+        A line is the {middle} of a group. The area shows the {BANDS[band]}.
       </p>
       <ul class={styles["list"]}>
         {groups.map((group) => (

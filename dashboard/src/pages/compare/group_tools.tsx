@@ -1,21 +1,29 @@
-// The settings of groups: by what runs are grouped, and what the area around a group's mean shows.
+// The settings of groups: by what runs are grouped, what the line of a group is, and the area around it.
 
-import { Choice } from "../../parts/choice.tsx";
 import { FieldChoice } from "./field_choice.tsx";
 import type { Field } from "./fields.ts";
-import type { Band } from "./group_lines.ts";
+import type { Look } from "./group_lines.ts";
 import { groupings } from "./groups.ts";
 import type { Run } from "./runs.ts";
-import { bandParam, groupParam } from "./view.ts";
+import { bandParam, groupParam, middleParam } from "./view.ts";
 
-const BANDS = [
-  ["range", "Min–max"],
-  ["deviation", "Std. deviation"],
-] as const;
+const MIDDLES = ["mean", "median"].map((key) => ({ key, label: key }));
 
-/** The area in the address; an unknown word means the default. */
-export function bandNow(): Band {
-  return bandParam.value === "deviation" ? "deviation" : "range";
+/** What the area can show, in words. */
+export const BANDS: Readonly<Record<Look["band"], string>> = {
+  range: "range",
+  deviation: "standard deviation",
+  error: "standard error",
+  quartiles: "quartiles",
+};
+
+/** The line and the area in the address; an unknown word means the default. */
+export function lookNow(): Look {
+  const band = bandParam.value;
+  return {
+    middle: middleParam.value === "median" ? "median" : "mean",
+    band: Object.hasOwn(BANDS, band) ? (band as Look["band"]) : "range",
+  };
 }
 
 export function GroupTools({ runs, settings }: { runs: readonly Run[]; settings: readonly Field[] }) {
@@ -26,6 +34,7 @@ export function GroupTools({ runs, settings }: { runs: readonly Run[]; settings:
     by,
   );
   if (options.length === 0) return null;
+  const { middle, band } = lookNow();
   return (
     <>
       <FieldChoice
@@ -35,7 +44,17 @@ export function GroupTools({ runs, settings }: { runs: readonly Run[]; settings:
         none="nothing"
         onChange={groupParam.set}
       />
-      {by !== "" && <Choice label="Area around a mean" value={bandNow()} options={BANDS} onChange={bandParam.set} />}
+      {by !== "" && (
+        <>
+          <FieldChoice label="Line" value={middle} fields={MIDDLES} onChange={middleParam.set} />
+          <FieldChoice
+            label="Area"
+            value={band}
+            fields={Object.entries(BANDS).map(([key, label]) => ({ key, label }))}
+            onChange={bandParam.set}
+          />
+        </>
+      )}
     </>
   );
 }

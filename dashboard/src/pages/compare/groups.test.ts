@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Job } from "../../api/types.ts";
 import { settingsAmong } from "./fields.ts";
+import { groupCurve } from "./group_curve.ts";
 import { groupLines, groupMeans } from "./group_lines.ts";
 import { CELL, coloured, grouped, groupings, withToggled } from "./groups.ts";
 import { job } from "./job.fixture.ts";
@@ -107,10 +108,9 @@ test("a group in focus shows its runs, and the other groups are faint", () => {
   const means = meansWith([], []);
   const keys = means.map(({ group }) => group.key);
   const drawn = (focus: string | null, open: readonly string[] = []) =>
-    groupLines(means, "range", 0, { focus, open: new Set(open) }).map(({ key, colour, isPale }) => [
-      key,
-      isPale ? "pale" : colour,
-    ]);
+    groupLines(means, { middle: "mean", band: "range" }, 0, { focus, open: new Set(open) }).map(
+      ({ key, colour, isPale }) => [key, isPale ? "pale" : colour],
+    );
   assert.deepEqual(drawn(null), [
     [keys[0], "run-0"],
     [keys[1], "run-1"],
@@ -134,11 +134,26 @@ test("a group in focus shows its runs, and the other groups are faint", () => {
 });
 
 test("a deviation keeps the room of all runs, so that the axis stays when they are shown", () => {
-  const [, second] = groupLines(meansWith([], []), "deviation", 0, { focus: null, open: new Set() });
+  const look = { middle: "mean", band: "deviation" } as const;
+  const [, second] = groupLines(meansWith([], []), look, 0, { focus: null, open: new Set() });
   assert.equal(second?.spread?.isDeviation, true);
   assert.deepEqual(
     second?.spread?.room?.map((each) => each[0]),
     [5, 7],
   );
   assert.equal((second?.spread?.high[0] ?? 0).toFixed(4), (6 + Math.SQRT2).toFixed(4));
+});
+
+test("the line of a group is its median, and the area one standard error or the quartiles, as chosen", () => {
+  const ofFour = [1, 2, 3, 10].map((value) => curve(value));
+  const [group] = grouped(runsWith([]), "labels.none", SETTINGS);
+  const means = [{ group: group as NonNullable<typeof group>, runs: [], curve: groupCurve(ofFour) }];
+  const [wide, narrow] = (["error", "quartiles"] as const).map(
+    (band) => groupLines(means, { middle: "median", band }, 0, { focus: null, open: new Set() })[0],
+  );
+  assert.deepEqual([...Array.from(wide?.ys ?? [])], [2.5]);
+  // the sample's standard deviation is the root of 50 / 3; a mean of four has half of it as its error
+  assert.equal(wide?.spread?.high[0]?.toFixed(4), (2.5 + Math.sqrt(50 / 3) / 2).toFixed(4));
+  assert.deepEqual(wide?.spread?.names, ["std error"]);
+  assert.deepEqual([narrow?.spread?.low[0], narrow?.spread?.high[0]], [1.75, 4.75]);
 });

@@ -15,7 +15,7 @@ import { listOf } from "../../query.ts";
 import { type Axis, type Curve, canBeLog, countedIn } from "./curves.ts";
 import { point, settledFocus } from "./focus.ts";
 import { groupLines, groupMeans } from "./group_lines.ts";
-import { bandNow } from "./group_tools.tsx";
+import { lookNow } from "./group_tools.tsx";
 import type { Group } from "./groups.ts";
 import { nearestLine, type Place } from "./nearest.ts";
 import styles from "./overlay.module.css";
@@ -179,10 +179,11 @@ function useGroupLines({ groups, faded, smooth, curves }: LinesOf, curveOf: Curv
     () => groupMeans(groups, faded, curves === undefined ? () => NO_CURVE : curveOf),
     [groups, faded, curves, curveOf],
   );
-  const [band, openText, focus] = [bandNow(), openParam.value, settledFocus.value];
+  const { middle, band } = lookNow();
+  const [openText, focus] = [openParam.value, settledFocus.value];
   return useMemo(
-    () => groupLines(means, band, smooth, { focus, open: new Set(listOf(openText)) }),
-    [means, band, smooth, focus, openText],
+    () => groupLines(means, { middle, band }, smooth, { focus, open: new Set(listOf(openText)) }),
+    [means, middle, band, smooth, focus, openText],
   );
 }
 

@@ -16,7 +16,9 @@ export const baselineParam = param("baseline");
 export const bestParam = param("best");
 /** What runs are grouped by: a field, or the cell of a study. */
 export const groupParam = param("group");
-/** The area around the mean of a group. */
+/** The line of a group: its mean or its median. */
+export const middleParam = param("middle", "mean");
+/** The area around the line of a group. */
 export const bandParam = param("band", "range");
 /** Keys of groups whose single runs are shown. */
 export const openParam = param("open");
