@@ -4,7 +4,7 @@ import { type AxisValue, wantsLog } from "../../charts/axis_scale.ts";
 import { canBeLog } from "./curves.ts";
 import { type Field, valueText } from "./fields.ts";
 import type { Run } from "./runs.ts";
-import { scalesParam } from "./view.ts";
+import { pairsOf, pairsText, scalesParam } from "./view.ts";
 
 export function axisOf(field: Field, runs: readonly Run[], isLog: boolean | undefined) {
   const raw = runs.map(({ job }) => field.valueIn(job));
@@ -17,11 +17,9 @@ export function axisOf(field: Field, runs: readonly Run[], isLog: boolean | unde
 
 /** By the key of a field, whether a person has made its axis logarithmic or linear. */
 export function scalesNow(): Map<string, boolean> {
-  const text = scalesParam.value;
-  const pairs = text === "" ? [] : text.split(",").map((pair) => pair.split(":"));
-  return new Map(pairs.map(([key = "", scale]) => [key, scale === "log"]));
+  return new Map([...pairsOf(scalesParam.value)].map(([key, scale]) => [key, scale === "log"]));
 }
 
 export function setScale(key: string, isLog: boolean): void {
-  scalesParam.set([...scalesNow().set(key, isLog)].map(([name, log]) => `${name}:${log ? "log" : "linear"}`).join(","));
+  scalesParam.set(pairsText(pairsOf(scalesParam.value).set(key, isLog ? "log" : "linear")));
 }

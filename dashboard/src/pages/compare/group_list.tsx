@@ -2,9 +2,9 @@
 // and opened to list its runs and to show their curves.
 
 import { useComputed } from "@preact/signals";
-import { Swatch } from "../../charts/swatch.tsx";
 import { countText } from "../../format.ts";
 import { listOf } from "../../query.ts";
+import { ColourButton } from "./colour_button.tsx";
 import { focused, focusing } from "./focus.ts";
 import { BANDS, lookNow } from "./group_tools.tsx";
 import type { Group } from "./groups.ts";
@@ -35,21 +35,25 @@ export function GroupList({ groups, ...list }: Props) {
 
 function Entry({ group, ...list }: Omit<Props, "groups"> & { group: Group }) {
   const { key, name, runs, isHidden } = group;
+  const state = isHidden ? "off" : "on";
   const isOpen = listOf(openParam.value).includes(key);
   const isFocused = useComputed(() => (focused.value === key ? "true" : undefined));
   return (
     <li>
       <div class={styles["entry"]} data-focused={isFocused} data-back={isHidden || undefined} {...focusing(key)}>
-        <button
-          type="button"
-          class={styles["show"]}
-          aria-pressed={!isHidden}
-          aria-label={`Show group ${name}`}
-          title={isHidden ? "Show these runs" : "Hide these runs"}
-          onClick={() => list.onHide(key)}
-        >
-          {isHidden ? <span class={styles["off"]}>off</span> : <Swatch colour={group.colour} dash={group.dash} />}
-        </button>
+        <span class={styles["lead"]}>
+          <button
+            type="button"
+            class={styles["show"]}
+            aria-pressed={!isHidden}
+            aria-label={`Show group ${name}: ${state}`}
+            title={isHidden ? "Show these runs" : "Hide these runs"}
+            onClick={() => list.onHide(key)}
+          >
+            <span class={styles["number"]}>{state}</span>
+          </button>
+          <ColourButton of={key} name={`group ${name}`} colour={group.colour} dash={group.dash} />
+        </span>
         <button
           type="button"
           class={styles["open"]}

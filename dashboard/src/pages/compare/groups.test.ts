@@ -157,3 +157,10 @@ test("the line of a group is its median, and the area one standard error or the 
   assert.deepEqual(wide?.spread?.names, ["std error"]);
   assert.deepEqual([narrow?.spread?.low[0], narrow?.spread?.high[0]], [1.75, 4.75]);
 });
+
+test("all runs of a group have the colour that a person chose for it", () => {
+  const [first] = grouped(runsWith([]), "batch_size", SETTINGS);
+  const [recoloured, second] = grouped(runsWith([]), "batch_size", SETTINGS, new Map([[first?.key ?? "", "5"]]));
+  assert.deepEqual([recoloured?.colour, recoloured?.runs.map(({ colour }) => colour)], ["run-5", ["run-5", "run-5"]]);
+  assert.equal(second?.colour, "run-1");
+});

@@ -1,10 +1,10 @@
 // Groups of runs with one value of a field, such as the repeats of a study's cell. A group has one colour. Pure.
 
 import type { Job } from "../../api/types.ts";
-import { runColour, runDash } from "../../charts/palette.ts";
+import { runDash } from "../../charts/palette.ts";
 import { byValue } from "../../order.ts";
 import { type Field, fieldOf, type Value } from "./fields.ts";
-import type { Run } from "./runs.ts";
+import { colourOf, type HandColours, type Run } from "./runs.ts";
 
 export interface Group {
   /** Safe in a list in the address. No id of a run is like it. */
@@ -34,7 +34,12 @@ export function groupings(
 }
 
 /** The runs by groups, in the order of their values. Each run gets the colour of its group. */
-export function grouped(runs: readonly Run[], by: string, settings: readonly Field[]): readonly Group[] {
+export function grouped(
+  runs: readonly Run[],
+  by: string,
+  settings: readonly Field[],
+  colours?: HandColours,
+): readonly Group[] {
   if (by === "") return [];
   const field = fieldOf(by);
   const read = by === CELL ? cellOf : field.valueIn;
@@ -55,7 +60,8 @@ export function grouped(runs: readonly Run[], by: string, settings: readonly Fie
         )
       : [];
   return sorted.map(([text, group], place) => {
-    const [key, colour, dash] = [`g=${encodeURIComponent(text)}`, runColour(place), runDash(place)];
+    const key = `g=${encodeURIComponent(text)}`;
+    const [colour, dash] = [colourOf(key, place, colours), runDash(place)];
     return {
       key,
       name:

@@ -28,7 +28,18 @@ import { useCurves } from "./use_curves.ts";
 import { type Jobs, useJobs } from "./use_jobs.ts";
 import { useWholeIds } from "./use_whole_ids.ts";
 import { Utilization } from "./utilization.tsx";
-import { bestParam, brushes, groupParam, hideParam, jobsParam, logParam, logXParam, studyParam } from "./view.ts";
+import {
+  bestParam,
+  brushes,
+  coloursParam,
+  groupParam,
+  hideParam,
+  jobsParam,
+  logParam,
+  logXParam,
+  pairsOf,
+  studyParam,
+} from "./view.ts";
 
 export function ComparePage() {
   const [text, list] = [jobsParam.value, listOfAddress(query.value)];
@@ -114,17 +125,23 @@ function Comparison({ jobs }: { jobs: Jobs }) {
   const results = useMemo(() => resultsAmong(loadedJobs), [loadedJobs]);
   const fields = useMemo(() => [...settings.differing, ...results], [settings, results]);
   const [hide, best, drawnBrushes] = [hideParam.value, bestParam.value, brushes.value];
+  const colourText = coloursParam.value;
+  const colours = useMemo(() => pairsOf(colourText), [colourText]);
   const ownRuns = useMemo(
     () =>
       runsOf(jobs.ids, jobs.jobs, fields, {
         hidden: new Set(listOf(hide)),
         best: parseBest(best),
         places: jobs.places,
+        colours,
       }),
-    [jobs.ids, jobs.jobs, fields, hide, best],
+    [jobs.ids, jobs.jobs, fields, hide, best, colours],
   );
   const groupBy = groupParam.value;
-  const groups = useMemo(() => grouped(ownRuns, groupBy, settings.differing), [ownRuns, groupBy, settings]);
+  const groups = useMemo(
+    () => grouped(ownRuns, groupBy, settings.differing, colours),
+    [ownRuns, groupBy, settings, colours],
+  );
   const runs = useMemo(() => coloured(ownRuns, groups), [ownRuns, groups]);
   const faded = useMemo(() => fadedIds(runs, fields, drawnBrushes), [runs, fields, drawnBrushes]);
   const [metrics, axis] = [metricsNow(loadedJobs), axisNow(loadedJobs)];

@@ -5,6 +5,7 @@ import { Swatch } from "../../charts/swatch.tsx";
 import { number } from "../../format.ts";
 import { metricText } from "../../metrics.ts";
 import { StatusBadge } from "../../parts/status.tsx";
+import { ColourButton } from "./colour_button.tsx";
 import { goalName, goalValue } from "./fields.ts";
 import { focused, focusing } from "./focus.ts";
 import styles from "./run_list.module.css";
@@ -45,17 +46,22 @@ function Entry({ run, isFaded, onHide, onRemove }: EntryProps) {
       data-back={run.isHidden || isFaded || undefined}
       {...focusing(id)}
     >
-      <button
-        type="button"
-        class={styles["show"]}
-        aria-pressed={!run.isHidden}
-        aria-label={`Show run ${run.number}, ${job.name}`}
-        title={run.isHidden ? "Show this run" : "Hide this run"}
-        onClick={() => onHide(id)}
-      >
-        <span class={styles["number"]}>{run.number}</span>
-        {run.isHidden ? <span class={styles["off"]}>off</span> : <Swatch colour={run.colour} dash={run.dash} />}
-      </button>
+      <span class={styles["lead"]}>
+        <button
+          type="button"
+          class={styles["show"]}
+          aria-pressed={!run.isHidden}
+          aria-label={`Show run ${run.number}, ${job.name}${run.isHidden ? ": off" : ""}`}
+          title={run.isHidden ? "Show this run" : "Hide this run"}
+          onClick={() => onHide(id)}
+        >
+          <span class={styles["number"]}>{run.isHidden ? "off" : run.number}</span>
+          {run.group !== null && <Swatch colour={run.colour} dash={run.dash} />}
+        </button>
+        {run.group === null && (
+          <ColourButton of={id} name={`run ${run.number}, ${job.name}`} colour={run.colour} dash={run.dash} />
+        )}
+      </span>
       <a class={styles["name"]} href={`/jobs/${id}`} title={`${job.name} · ${id}`}>
         {label}
       </a>

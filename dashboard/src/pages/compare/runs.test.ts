@@ -70,3 +70,13 @@ test("a toggle adds an item, or removes it if it is there", () => {
   assert.deepEqual(toggled(["a"], "b"), ["a", "b"]);
   assert.deepEqual(toggled(["a", "b"], "a"), ["b"]);
 });
+
+test("a run has the colour that a person chose; a place that the palette lacks counts as none", () => {
+  const jobs = jobsWith({ a: 0.1, b: 0.2, c: 0.3, d: 0.4 });
+  const colours = new Map(Object.entries({ a: "7", b: "8", c: "red", d: "-1" }));
+  const runs = runsOf([...jobs.keys()], jobs, RESULTS, { ...ALL_SHOWN, colours });
+  assert.deepEqual(
+    runs.map(({ colour }) => colour),
+    ["run-7", "run-1", "run-2", "run-3"],
+  );
+});

@@ -1,7 +1,7 @@
 // The compared runs, in the order of the address, which sets their numbers, colours and dashes.
 
 import type { Job } from "../../api/types.ts";
-import { runColour, runDash } from "../../charts/palette.ts";
+import { HUES, runColour, runDash } from "../../charts/palette.ts";
 import { type Brushes, isWithin } from "./brushes.ts";
 import { compared, type Field } from "./fields.ts";
 
@@ -33,6 +33,17 @@ export interface RunChoice {
   readonly best: Best | null;
   /** The places of the runs, which set their numbers and colours; by default those among the ids. */
   readonly places?: ReadonlyMap<string, number>;
+  /** Colours that a person chose, by id. */
+  readonly colours?: HandColours;
+}
+
+/** Places in the palette, as the address has them, by the id of a run or the key of a group. */
+export type HandColours = ReadonlyMap<string, string>;
+
+/** The colour that a person chose, or that of the place. */
+export function colourOf(key: string, place: number, colours: HandColours | undefined): string {
+  const chosen = Number(colours?.get(key) ?? Number.NaN);
+  return runColour(chosen in HUES ? chosen : place);
 }
 
 /** The runs whose jobs are loaded. `fields` can rank them. */
@@ -40,7 +51,7 @@ export function runsOf(
   ids: readonly string[],
   jobs: ReadonlyMap<string, Job>,
   fields: readonly Field[],
-  { hidden, best, places }: RunChoice,
+  { hidden, best, places, colours }: RunChoice,
 ): Run[] {
   const loaded = ids.flatMap((id, index) => {
     const job = jobs.get(id);
@@ -60,7 +71,7 @@ export function runsOf(
     job,
     number: place + 1,
     label: labels[index] as string,
-    colour: runColour(place),
+    colour: colourOf(id, place, colours),
     dash: runDash(place),
     isHidden: hidden.has(id) || (bestRunIds !== null && !bestRunIds.has(id)),
     group: null,

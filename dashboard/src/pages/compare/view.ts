@@ -14,6 +14,8 @@ export const hideParam = param("hide");
 export const baselineParam = param("baseline");
 /** "5:val_accuracy": only the best so many. */
 export const bestParam = param("best");
+/** Colours by hand, as places in the palette, by the id of a run or the key of a group: "ID:3". */
+export const coloursParam = param("colours");
 /** What runs are grouped by: a field, or the cell of a study. */
 export const groupParam = param("group");
 /** The line of a group: its mean or its median. */
@@ -69,6 +71,15 @@ export function setBrush(key: string, brush: Brush | null, isDone: boolean): voi
 
 export function clearBrushes(): void {
   brushParam.set("");
+}
+
+/** The values by key of a list such as "batch_size:log,ID:3". */
+export function pairsOf(text: string): Map<string, string> {
+  return new Map(listOf(text).map((pair) => pair.split(":") as [string, string]));
+}
+
+export function pairsText(pairs: ReadonlyMap<string, string>): string {
+  return [...pairs].map((pair) => pair.join(":")).join();
 }
 
 /** A list in the address that a person emptied. */
