@@ -1,6 +1,7 @@
 // How far the y axis of a chart reaches. Pure; used by the canvas, the export, and the search for the nearest line.
 
 import { indexUpTo, type Line, padded, type Range, yExtent } from "./lines.ts";
+import { boxOf } from "./quartiles.ts";
 
 export interface YAxis {
   readonly isLog?: boolean | undefined;
@@ -36,8 +37,6 @@ export function yRange(lines: readonly Line[], range: Range, axis: YAxis, isZoom
   return [yFrom === undefined ? from : ends[0], yTo === undefined ? to : ends[1]];
 }
 
-const WHISKER = 1.5; // times the distance of the quartiles, as in a box plot
-
 /** The values in view without outliers: those that are far below the lower quartile, or far above the upper one. */
 function cropped(lines: readonly Line[], [from, to]: Range, whole: Range, isLog: boolean): Range {
   const values: number[] = [];
@@ -48,11 +47,7 @@ function cropped(lines: readonly Line[], [from, to]: Range, whole: Range, isLog:
       if (Number.isFinite(y)) values.push(y);
     }
   }
-  const sorted = Float64Array.from(values).sort();
-  const [low, high] = [0.25, 0.75].map((share) => sorted[Math.floor(share * (sorted.length - 1))]) as [number, number];
-  const room = WHISKER * (high - low);
-  if (!(room > 0)) return whole;
-  const least = sorted.find((y) => y >= low - room) as number;
-  const greatest = sorted.findLast((y) => y <= high + room) as number;
-  return isLog ? [10 ** least, 10 ** greatest] : [least, greatest];
+  const { low, high, lower, upper } = boxOf(values);
+  if (!(upper > lower)) return whole;
+  return isLog ? [10 ** low, 10 ** high] : [low, high];
 }
