@@ -18,7 +18,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
-from jobs.telemetry.ingest import MetricRow, store_metrics
+from jobs.telemetry.ingest import MetricRow, SampleRow, store_metrics, store_samples
 from tests.browser.conftest import PATIENCE_MS
 from tests.code import store_code
 from tests.waiting import until
@@ -192,6 +192,71 @@ def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Stac
     expect(changes.get_by_text("-rate = 1", exact=True)).to_be_visible()
     expect(changes.get_by_text("+rate = 2", exact=True)).to_be_visible()
     expect(code.get_by_text("same.py")).to_have_count(0)
+
+
+def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: Page, site: Stack) -> None:
+    run = "run000000000"
+    engine = engine_for(site.database_url)
+    with sessions_for(engine).begin() as session:
+        rows = [
+            SampleRow(run, 1, slot, _NOW + timedelta(seconds=second), "h", slot, None, None, {"gpu_percent": use})
+            for slot, use in ((0, 40.0), (1, 60.0))
+            for second in range(5)
+        ]
+        store_samples(session, rows)
+    engine.dispose()
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto(f"/compare?jobs={run},run100000000&m=loss")
+    expect(page.get_by_role("figure", name="loss")).to_contain_text("1 run 0")
+    assert not [url for url in requests if "utilization" in url]
+    page.get_by_role("button", name="Show utilization").click()
+    part = page.get_by_role("region", name="Utilization")
+    expect(part).to_contain_text("Without samples: 2 run 1.")
+    expect(part.get_by_role("figure")).to_have_count(1)
+    expect(part.get_by_role("figure", name="GPU utilization")).to_contain_text("50 % (40 % to 60 %), n 2")
+    page.reload()
+    expect(part.get_by_role("figure", name="GPU utilization")).to_be_visible()
+    part.get_by_role("button", name="Hide utilization").click()
+    expect(part.get_by_role("figure")).to_have_count(0)
+
+
+def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Stack) -> None:
+    accuracies = {"many": (0.5, 0.6, 0.7, 0.8, 0.9, 3.0), "one": (0.4,)}
+    engine = engine_for(site.database_url)
+    ids: list[str] = []
+    for kind, values in accuracies.items():
+        for value in values:
+            ids.append(f"box{len(ids)}00000000")
+            with sessions_for(engine).begin() as session:
+                a_job(session, ids[-1], gpus=1)
+                of_run = {"name": f"box {value}", "labels": {"kind": kind}, "summary": {"val_accuracy": value}}
+                ended = {"status": "succeeded", "ended_at": _NOW, "end_reason": "completed"}
+                session.execute(update(Job).where(Job.id == ids[-1]).values(**of_run, **ended))
+    engine.dispose()
+    page.goto(f"/compare?jobs={','.join(ids)}&group=labels.kind")
+    chart = page.get_by_role("figure", name="Box plots")
+    expect(chart.locator("rect")).to_have_count(1)
+    points = chart.locator("circle")
+    expect(points).to_have_count(2)  # the outlier, and the run of the small group
+    expect(points.filter(has_text="6 box 3.0: 3")).to_have_count(1)
+    points.first.hover()
+    expect(points).to_have_count(len(ids))
+    rows = list(csv.reader(io.StringIO(_saved(page, "Box plots", "CSV").decode("utf-8-sig"))))
+    assert rows[1] == ["many", "6", "0.5", "0.625", "0.75", "0.875", "0.9", "6 box 3.0"]
+
+    page.get_by_role("button", name="Colour of group many").press("Enter")
+    choice = page.get_by_role("group", name="Colour of group many")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(choice.get_by_role("button", name="green")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(choice).to_have_count(0)
+    page.reload()
+    expect(chart.locator("rect")).to_have_attribute("stroke", "var(--run-2)")
+    page.get_by_role("button", name="Colour of group many").click()
+    choice.get_by_role("button", name="automatic").click()
+    expect(chart.locator("rect")).to_have_attribute("stroke", "var(--run-0)")
 
 
 def _saved(page: Page, title: str, kind: str) -> bytes:

@@ -44,7 +44,7 @@ VIEWS: Mapping[str, View] = {
     "job-probe": View("/jobs/{which batch}", "succeeded"),
     "compare": View("/compare?jobs={mlp b32},{mlp b128},{mlp sgd},{mlp dropout}", "Runs side by side", "light-wide"),
     "compare-groups": View("/compare?study={digits scaling}&group=cell", "Runs side by side"),
-    "compare-list": View("/compare?q=mlp", "Runs side by side"),
+    "compare-list": View("/compare?q=mlp&use=1", "Runs side by side"),
     "studies": View("/studies", "digits scaling"),
     "study": View("/studies/{digits scaling}", "digits scaling", "light-wide"),
     "study-new": View("/studies/new?study={digits scaling}", " cells"),
