@@ -125,6 +125,27 @@ def test_a_point_of_the_scatter_highlights_its_run_and_settings_have_correlation
     expect(scatter.locator("circle")).to_have_count(RUNS - 1)
 
 
+def test_axes_of_parallel_coordinates_are_moved_and_turned(page: Page) -> None:
+    page.goto(f"/compare?jobs={_ids()}")
+    labels = page.get_by_role("region", name="Axes of runs").locator("text[text-anchor=middle] title")
+    expect(labels).to_have_text(["learning rate", "val accuracy"])
+    page.get_by_role("button", name="Move to the left: val accuracy").press("Enter")
+    expect(labels).to_have_text(["val accuracy", "learning rate"])
+    drawing = page.get_by_role("img", name="4 runs on 2 axes")
+    best, worst = (drawing.get_by_text(figure, exact=True) for figure in ("0.8", "0.5"))
+    assert _top(best) < _top(worst)
+    page.get_by_role("button", name="Turn upside down: val accuracy").click()
+    page.reload()
+    expect(labels).to_have_text(["val accuracy", "learning rate"])
+    assert _top(best) > _top(worst)
+
+
+def _top(text: Locator) -> float:
+    box = text.bounding_box()
+    assert box is not None
+    return box["y"]
+
+
 def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Page) -> None:
     page.goto(f"/compare?jobs={_ids()}&by=learning_rate")
     for title, columns in (

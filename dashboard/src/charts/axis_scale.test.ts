@@ -75,3 +75,11 @@ test("each of a few values has a tick, and ticks do not overlap", () => {
   const places = axisScale([1, 1.001, 50, 100], false, ENDS).ticks.map(({ y }) => y);
   assert.equal(places.length, 3);
 });
+
+test("a flipped axis has its least value on top, and its ranges are the same", () => {
+  const axis = axisScale([0, 100], false, [210, 10]);
+  assert.deepEqual([axis.at(0), axis.at(100)], [10, 210]);
+  assert.deepEqual(axis.between(160, 60), { from: 25, to: 75 });
+  assert.deepEqual(axis.stretch({ from: 25, to: 75 }), [60, 160]);
+  assert.deepEqual(axis.between(-500, 110), { from: 0, to: 50 });
+});

@@ -45,7 +45,7 @@ function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) < 1e-6 * Math.abs(b);
 }
 
-/** An axis from `top` to `bottom` with the greatest number on top. If one value is a text, all are texts. */
+/** An axis from `top`, with the greatest number, to `bottom`; a flipped axis has its top below. If one value is a text, all are texts. */
 export function axisScale(
   values: readonly AxisValue[],
   isLog: boolean,
@@ -74,14 +74,18 @@ function numberScale(values: readonly number[], prefersLog: boolean, top: number
     at: (value) => (typeof value === "number" ? scale.at(value) : null),
     ticks: apart(tickValues.map((value) => ({ y: scale.at(value), text: number(value, 3) }))),
     between: (y, other) => {
-      const [from, to] = [scale.valueAt(clamp(Math.max(y, other))), scale.valueAt(clamp(Math.min(y, other)))];
-      return { from, to };
+      const [a, b] = [scale.valueAt(clamp(y)), scale.valueAt(clamp(other))];
+      return { from: Math.min(a, b), to: Math.max(a, b) };
     },
-    stretch: (brush) => ("texts" in brush ? null : [clamp(scale.at(brush.to)), clamp(scale.at(brush.from))]),
+    stretch: (brush) => {
+      if ("texts" in brush) return null;
+      const [a, b] = [clamp(scale.at(brush.to)), clamp(scale.at(brush.from))];
+      return [Math.min(a, b), Math.max(a, b)];
+    },
   };
 
   function clamp(y: number): number {
-    return Math.min(bottom, Math.max(top, y));
+    return Math.min(Math.max(top, bottom), Math.max(Math.min(top, bottom), y));
   }
 }
 

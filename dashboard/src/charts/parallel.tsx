@@ -1,5 +1,5 @@
 // Parallel coordinates: an axis for each field or result of runs, and a line for each run. Drag along an axis
-// to select a range; click on it to clear the range. The button above an axis changes its scale.
+// to select a range; click on it to clear the range. The buttons above an axis change its scale, flip it, and move it.
 
 import { useMemo, useRef } from "preact/hooks";
 import { type AxisScale, type AxisValue, axisScale, type Brush } from "./axis_scale.ts";
@@ -14,6 +14,8 @@ export interface ParallelAxis {
   readonly key: string;
   readonly label: string;
   readonly isLog: boolean;
+  /** The least value is on top. */
+  readonly isFlipped?: boolean;
   /** By line. */
   readonly values: readonly AxisValue[];
 }
@@ -38,6 +40,9 @@ interface Props {
   /** `isDone` is true when the pointer is lifted; until then the brush still changes. */
   onBrush: (key: string, brush: Brush | null, isDone: boolean) => void;
   onScale: (key: string, isLog: boolean) => void;
+  onFlip: (key: string) => void;
+  /** Change places with the axis to the left. */
+  onMove: (key: string) => void;
   /** The keys of the lines that the pointer is at, anywhere on the page. */
   pointed: readonly string[];
   onPoint: (key: string | null) => void;
@@ -74,7 +79,10 @@ function Drawing(props: Props) {
   const container = useRef<HTMLDivElement>(null);
   const width = Math.max(useWidth(container), 2 * SIDE + (axes.length - 1) * AXIS_PX);
   const scales = useMemo(
-    () => axes.map((axis) => axisScale(axis.values, axis.isLog, [TOP, height - BELOW])),
+    () =>
+      axes.map(({ values, isLog, isFlipped }) =>
+        axisScale(values, isLog, isFlipped ? [height - BELOW, TOP] : [TOP, height - BELOW]),
+      ),
     [axes, height],
   );
   const left = (index: number): number =>
@@ -97,7 +105,7 @@ function Drawing(props: Props) {
       <div ref={container} class={styles["place"]}>
         <div class={styles["heads"]} style={{ width: `${width}px` }}>
           {axes.map((axis, i) => (
-            <Head key={axis.key} axis={axis} kind={scales[i]?.kind} left={left(i)} onScale={props.onScale} />
+            <Head key={axis.key} {...props} axis={axis} kind={scales[i]?.kind} left={left(i)} isFirst={i === 0} />
           ))}
         </div>
         <svg width={width} height={height} role="img" aria-label={`${lines.length} runs on ${axes.length} axes`}>
@@ -155,26 +163,40 @@ function pathOf(points: readonly (readonly [number, number])[]): string {
   return points.map(([x, y], i) => `${i === 0 ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
-function Head(props: {
+interface HeadProps extends Pick<Props, "onScale" | "onFlip" | "onMove"> {
   axis: ParallelAxis;
   kind: AxisScale["kind"] | undefined;
   left: number;
-  onScale: (key: string, isLog: boolean) => void;
-}) {
-  const { axis, kind } = props;
+  isFirst: boolean;
+}
+
+function Head({ axis, kind, left, isFirst, onScale, onFlip, onMove }: HeadProps) {
+  const button = (text: string, title: string, onClick: (key: string) => void) => (
+    <button
+      type="button"
+      class={styles["scale"]}
+      aria-label={`${title}: ${axis.label}`}
+      title={title}
+      onClick={() => onClick(axis.key)}
+    >
+      {text}
+    </button>
+  );
   return (
-    <div class={styles["head"]} style={{ left: `${props.left}px` }}>
+    <div class={styles["head"]} style={{ left: `${left}px` }}>
+      {!isFirst && button("◂", "Move to the left", onMove)}
       {kind !== "text" && (
         <button
           type="button"
           class={styles["scale"]}
           aria-label={`Scale of ${axis.label}: ${kind}`}
           title="Linear or logarithmic"
-          onClick={() => props.onScale(axis.key, kind !== "log")}
+          onClick={() => onScale(axis.key, kind !== "log")}
         >
           {kind}
         </button>
       )}
+      {button(axis.isFlipped ? "▾" : "▴", "Turn upside down", onFlip)}
     </div>
   );
 }

@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { ParallelChart, type ParallelLine } from "../../charts/parallel.tsx";
 import { Panel } from "../../parts/panel.tsx";
+import { listOf } from "../../query.ts";
 import { axisOf, scalesNow, setScale } from "./axes.ts";
 import { ColourBy, type Colours, useColours } from "./colours.tsx";
 import styles from "./coordinates.module.css";
@@ -11,7 +12,7 @@ import { focused, point } from "./focus.ts";
 import { Ranges } from "./ranges.tsx";
 import { type Run, toggled } from "./runs.ts";
 import { Toggles } from "./toggles.tsx";
-import { axesParam, brushes, chosenOf, chosenText, clearBrushes, scalesParam, setBrush } from "./view.ts";
+import { axesParam, brushes, chosenOf, chosenText, clearBrushes, flipParam, scalesParam, setBrush } from "./view.ts";
 
 const MOST_SETTINGS = 6; // axes that are shown by default
 
@@ -27,15 +28,22 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
   const fields = useMemo(() => [...settings, ...results], [settings, results]);
   const defaultKeys = useMemo(() => defaultAxes(settings, results), [settings, results]);
   const chosenKeys = useMemo(() => chosenOf(axesParam.value, defaultKeys), [axesParam.value, defaultKeys]);
-  const shownFields = useMemo(() => fields.filter(({ key }) => chosenKeys.includes(key)), [fields, chosenKeys]);
+  const shownFields = useMemo(
+    () => chosenKeys.flatMap((key) => fields.find((field) => field.key === key) ?? []),
+    [fields, chosenKeys],
+  );
   const shownRuns = useMemo(() => runs.filter((run) => !run.isHidden), [runs]);
   const colours = useColours(fields, shownRuns);
   const lines = useMemo(() => linesOf(shownRuns, colours), [shownRuns, colours]);
   const back = useMemo(() => new Set([...faded, ...colours.without]), [faded, colours]);
-  const scales = scalesNow();
+  const [scales, flippedKeys] = [scalesNow(), listOf(flipParam.value)];
   const axes = useMemo(
-    () => shownFields.map((field) => axisOf(field, shownRuns, scales.get(field.key))),
-    [shownFields, shownRuns, scalesParam.value],
+    () =>
+      shownFields.map((field) => ({
+        ...axisOf(field, shownRuns, scales.get(field.key)),
+        isFlipped: flippedKeys.includes(field.key),
+      })),
+    [shownFields, shownRuns, scalesParam.value, flipParam.value],
   );
   const keptCount = shownRuns.filter(({ id }) => !faded.has(id)).length;
   return (
@@ -45,7 +53,7 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
           label="Axes"
           options={fields.map(({ key, label }) => [key, label])}
           chosenKeys={chosenKeys}
-          onToggle={(key) => axesParam.set(chosenText(inOrder(toggled(chosenKeys, key), fields), defaultKeys))}
+          onToggle={(key) => axesParam.set(chosenText(toggled(chosenKeys, key), defaultKeys))}
         />
         {brushes.value.size > 0 && (
           <p class={styles["kept"]} role="status">
@@ -68,6 +76,8 @@ export function Coordinates({ runs, faded, settings, results }: Props) {
           brushes={brushes.value}
           onBrush={setBrush}
           onScale={setScale}
+          onFlip={(key) => flipParam.set(toggled(flippedKeys, key).join())}
+          onMove={(key) => axesParam.set(chosenText(movedLeft(axes, key), defaultKeys))}
           pointed={pointedIds(shownRuns, focused.value)}
           onPoint={point}
         />
@@ -88,8 +98,9 @@ function defaultAxes(settings: readonly Field[], results: readonly Field[]): str
   return [...settingKeys.slice(0, MOST_SETTINGS), ...resultKeys];
 }
 
-function inOrder(keys: readonly string[], fields: readonly Field[]): string[] {
-  return fields.filter(({ key }) => keys.includes(key)).map(({ key }) => key);
+function movedLeft(axes: readonly { readonly key: string }[], key: string): string[] {
+  const others = axes.map((axis) => axis.key).filter((other) => other !== key);
+  return others.toSpliced(axes.findIndex((axis) => axis.key === key) - 1, 0, key);
 }
 
 function linesOf(runs: readonly Run[], { colourOf }: Colours): ParallelLine[] {

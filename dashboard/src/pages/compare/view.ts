@@ -33,8 +33,10 @@ export const logParam = param("log");
 export const logXParam = param("logx");
 /** The order of the table. `sort` is that of the list of jobs, which decides which jobs come first. */
 export const orderParam = param("order");
-/** Axes of the parallel coordinates. */
+/** Axes of the parallel coordinates, from left to right. */
 export const axesParam = param("axes");
+/** Axes that are upside down. */
+export const flipParam = param("flip");
 /** Axes whose scale a person has changed: "batch_size:log". */
 export const scalesParam = param("scales");
 /** The field that sets the colour of lines and points; by default each run has its own colour. */
