@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from api.callers import Caller
 from api.deps import Services
+from api.origins import Origins
 from api.spec_checks import StateChecks, check_spec
 from jobs.data.resolving import Registry
 from jobs.insight.studies.grid import Cell, cells_of
@@ -88,7 +89,7 @@ def _problems_of_rest(
     spec = rest_of(document, wrong_fields) if document else None
     if spec is None:
         return []
-    checked = check_spec(spec, services.site, Registry(services.sessions))
+    checked = check_spec(spec, services.site, Registry(services.sessions), Origins(services))
     with services.sessions.begin() as session:
         problems = StateChecks(session, caller.applicant, [checked.spec]).problems_of(checked)
     return told_of_rest(problems, wrong_fields)

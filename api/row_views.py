@@ -3,18 +3,19 @@
 from jobs.db.tables import Job, Token
 from jobs.db.tables.work import NOTES_START
 from jobs.model.documents import knows_epochs
+from jobs.model.origins import origin_of
 from jobs.model.remedies import EXPLANATIONS, Explanation
 from jobs.model.spec_parts import ProbeSpec
 from jobs.model.states import EndReason
 from jobs.model.stored_spec import with_defaults
 from jobs.scheduling.queue import Standing
-from jobs.views.jobs import DatasetRefView, DatasetView, JobUsage, JobView, Progress, WaitingView
+from jobs.views.jobs import ContinuedFrom, DatasetRefView, DatasetView, JobUsage, JobView, Progress, WaitingView
 from jobs.views.people import TokenView
 
 # Fields that are not columns as they are, but computed from them.
 _NOT_COLUMNS = frozenset({
     "progress", "dataset", "dataset_version", "notes", "notes_line", "spec", "study", "usage", "waiting", "cause",
-    "remedy",
+    "remedy", "continued_from",
 })  # fmt: skip
 
 
@@ -30,8 +31,11 @@ def job_view(
     end = Explanation(None) if job.end_reason is None else EXPLANATIONS[EndReason(job.end_reason)]
     notes = None if job.notes_at is None else job.notes if is_whole else job.notes_start
     waiting = None if standing is None else WaitingView.model_validate(standing)
+    origin = origin_of(job.spec.get("continue_from"))
+    continued = None if origin is None else ContinuedFrom(job=origin.job_id, epoch=origin.epoch or 0)
     return JobView(
-        **fields, spec=with_defaults(job.spec), progress=progress_of(job), dataset=dataset, dataset_version=version,
+        **fields, continued_from=continued,
+        spec=with_defaults(job.spec), progress=progress_of(job), dataset=dataset, dataset_version=version,
         waiting=waiting, usage=usage, study=job.study_id, cause=end.cause, remedy=end.remedy,
         notes=notes if is_whole else None, notes_line=_line_of(notes),
     )  # fmt: skip

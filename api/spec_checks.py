@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from api.origins import Origins
 from api.similar_names import proposal
 from jobs.data.code import may_use
 from jobs.data.resolving import Registry
@@ -31,15 +32,15 @@ from jobs.scheduling.slots import SlotRequest
 class CheckedSpec:
     """A spec with what is wrong with it. It has a plan if Hora supports it here and it fits its data."""
 
-    spec: Spec  # with the version and the options of its dataset, where that is a registered one
+    spec: Spec  # with the version and options of a registered dataset, and the epoch of a checkpoint of another job
     plan: Plan | None
     unsupported: list[FieldProblem]  # where there is one, there is no plan
-    missing: list[FieldProblem]  # paths that are not on this host's disk, and datasets that are not registered
+    missing: list[FieldProblem]  # paths that are not on this host's disk, datasets and checkpoints that are not there
     unworkable: list[FieldProblem]  # why it has no plan for its data
 
 
-def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
-    """Check a spec by its text, this host's disk and the registered dataset that it names, if it names one."""
+def check_spec(spec: Spec, site: SitePolicy, registry: Registry, origins: Origins) -> CheckedSpec:
+    """Check a spec by its text, this host's disk, and the registered dataset and the checkpoint that it names."""
     resolved = registry.resolve(spec)
     spec = resolved.spec
     refused_fields = {problem.field for problem in resolved.problems}
@@ -53,7 +54,8 @@ def check_spec(spec: Spec, site: SitePolicy, registry: Registry) -> CheckedSpec:
             unworkable = [FieldProblem(error.field, str(error))]
     missing = _with_registered_names([] if resolved.problems else missing_paths(spec, site), registry)
     problems = _with_registered_names(problems, registry)
-    return CheckedSpec(spec, plan, problems, [*resolved.problems, *missing], unworkable)
+    spec, of_origin = origins.resolve(spec)
+    return CheckedSpec(spec, plan, problems, [*resolved.problems, *missing, *of_origin], unworkable)
 
 
 def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> list[FieldProblem]:
@@ -108,7 +110,7 @@ class StateChecks:
         """The problems of the jobs that it names. That of one that does not exist proposes a similar id."""
         problems = []
         for problem in problems_of_named(spec, self._named, self._ambiguities):
-            job_id = (problem.received or "").removeprefix("job:")
+            job_id = (problem.received or "").removeprefix("job:").partition("@")[0]
             is_known = job_id in self._named or job_id in self._ambiguities
             similar = "" if is_known else proposal(self._session, JobNotFound(job_id))
             problems.append(replace(problem, message=problem.message + similar))

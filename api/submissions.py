@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 
 from api.callers import Caller
 from api.deps import Services, as_json
+from api.origins import Origins
 from api.polling import versions
 from api.polling.entity_tags import job_tag, study_tag
 from api.received_specs import spec_in, study_in
@@ -64,7 +65,7 @@ def submit_job(
     spec = spec_in(services, caller, document)
     _require_scope_of(caller, [spec])
     (spec,) = _with_whole_ids(services, [spec])
-    checked = check_spec(spec, services.site, Registry(services.sessions))
+    checked = check_spec(spec, services.site, Registry(services.sessions), Origins(services))
     if dry_run:  # it takes no key
         idempotency = None
     with services.sessions.begin() as session:
@@ -100,9 +101,9 @@ def submit_study(
     study, cells = study_in(services, caller, body)
     is_search = study.search is not None
     _require_scope_of(caller, [cell.spec for cell in cells])
-    registry = Registry(services.sessions)
+    registry, origins = Registry(services.sessions), Origins(services)
     specs = _with_whole_ids(services, [cell.spec for cell in cells])
-    checked = [check_spec(spec, services.site, registry) for spec in specs]
+    checked = [check_spec(spec, services.site, registry, origins) for spec in specs]
     if dry_run:  # it takes no key
         idempotency = None
     with services.sessions.begin() as session:

@@ -76,6 +76,7 @@ _WORDS_BY_PATTERN = {
     r"^[^\x00-\x1f\x7f-\x9f]+$": "must be one line of text, and not be empty",
     r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$": "must be the name of a network, or package.module:function",
     r"^[0-9a-z]{1,32}$": "must be an id: small letters and digits, such as 3k9v0t2m7x1q",
+    r"^job:[0-9a-z]{1,32}(@[0-9]{1,6})?$": "must be job:ID, or job:ID@EPOCH for the checkpoint of an epoch",
     r"^[^\x00-\x1f\x7f-\x9f]*$": "must be one line of text, without control characters",
     r"^[^\x00-\x1f\x7f-\x9f/\\]+$": "must be the name of a file, without a folder",
     r"^[\x20-\x7e]{1,255}$": "must have 1 to 255 letters, digits and signs of ASCII, without line breaks",

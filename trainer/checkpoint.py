@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.runtime.checkpoint_folders import attempt_folder, attempt_folders, checkpoint_file, complete_in
+from jobs.runtime.checkpoint_folders import OTHER_JOB, attempt_folder, attempt_folders, checkpoint_file, complete_in
 from jobs.runtime.files import make_private, open_regular
 from trainer.errors import NoSpace, why_no_space
 from trainer.space import free_in
@@ -103,8 +103,11 @@ class CheckpointStore:
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)  # type: ignore[no-untyped-call]
         unfinished_paths = self._folder.glob(_UNFINISHED)
-        for old in (*saved_in(self._folder)[keep:], *unfinished_paths):
+        own = saved_in(self._folder)
+        for old in (*own[keep:], *unfinished_paths):
             old.unlink(missing_ok=True)
+        if len(own) >= keep:
+            shutil.rmtree(attempt_folder(self._root, OTHER_JOB), ignore_errors=True)
         return path
 
     def _make_room(self, size_bytes: int) -> int:
@@ -141,9 +144,22 @@ class CheckpointStore:
             return checkpoint
         raise OSError(f"{self._root} changes all the time")
 
+    def of_other_job(self, shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> Checkpoint:
+        """The checkpoint of another job from which this one continues. It stays where it is.
+
+        Raises `LookupError` if there is none, and `ValueError` if it is damaged or of another model.
+        """
+        paths = saved_in(attempt_folder(self._root, OTHER_JOB))
+        if not paths:
+            raise LookupError("it is not on this host")
+        try:
+            return _read(paths[0], shapes)
+        except _DAMAGE as error:
+            raise ValueError(str(error)) from error
+
     def _newest_folder(self) -> Path | None:
         """The folder of the newest attempt up to this one. Else the root: old releases put the files there."""
-        folders = [(number, folder) for number, folder in attempt_folders(self._root) if number <= self._attempt]
+        folders = [(number, folder) for number, folder in attempt_folders(self._root) if 0 < number <= self._attempt]
         if folders:
             return max(folders)[1]
         return self._root if saved_in(self._root) else None

@@ -92,6 +92,21 @@ class State:
             self.global_batch = global_batch
         return self
 
+    def for_next_job(self, *, lacks_best: bool) -> "State":
+        """The state with which another job continues: its times are its own, and it is not over.
+
+        `lacks_best`: it wants to keep the weights of the best epoch, and they were not saved. Then the best epoch is
+        one of its own.
+        """
+        progress, stopping = self.progress, self.stopping
+        progress.timed_samples, progress.train_s, progress.wall_s = 0, 0.0, 0.0
+        stopping.after_best_s = stopping.epochs_s = 0.0
+        if stopping.stopped or lacks_best:
+            stopping.stopped, stopping.wait = False, 0
+        if lacks_best:
+            stopping.best, stopping.best_epoch, stopping.best_metrics = None, 0, {}
+        return self
+
     def to_json(self) -> str:
         """The state as text, which `from_json` reads back exactly."""
         return json.dumps(asdict(self))

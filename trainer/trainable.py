@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from jobs.model.launch import Launch
 from jobs.model.plan import Plan
+from jobs.model.spec import Spec
 from trainer import distributed
 from trainer.averaging import on_this_rank
 from trainer.callbacks import Weights, weights_of
@@ -165,13 +166,16 @@ def restore(
 
 
 def _read(store: CheckpointStore, trainable: TrainableModel, launch: Launch) -> Checkpoint | None:
-    """Set every variable from the newest checkpoint. Without one, load the weights that the spec names.
+    """Set every variable from the newest checkpoint, or from that of another job from which this one continues.
 
-    Raises `BadData`, also if the weights of the checkpoint are for other words.
+    Without one, load the weights that the spec names. Raises `BadData`, also if the weights of the checkpoint are for
+    other words.
     """
     groups = {"model": trainable.model.variables, "optimizer": trainable.optimizer.variables}
     shapes = {group: [tuple(variable.shape) for variable in variables] for group, variables in groups.items()}
     checkpoint = store.begin(shapes)
+    if checkpoint is None and launch.spec.continue_from is not None:
+        checkpoint = _of_other_job(store, launch.spec, shapes)
     if checkpoint is None:
         load_initial_weights(trainable.model, launch.spec, launch, vocabulary=trainable.vocabulary)
         return None
@@ -184,6 +188,17 @@ def _read(store: CheckpointStore, trainable: TrainableModel, launch: Launch) -> 
         for variable, value in zip(variables, checkpoint.arrays[group], strict=True):
             variable.assign(value)
     return checkpoint
+
+
+def _of_other_job(store: CheckpointStore, spec: Spec, shapes: dict[str, list[tuple[int, ...]]]) -> Checkpoint:
+    """The checkpoint with which the job continues another one. Raises `BadData` if it does not fit."""
+    try:
+        checkpoint = store.of_other_job(shapes)
+    except (LookupError, ValueError) as error:
+        raise BadData(f"continue_from: {spec.continue_from} cannot be continued: {error}") from None
+    stopping = spec.early_stopping
+    lacks_best = stopping is not None and stopping.restore_best_weights and "best" not in checkpoint.arrays
+    return replace(checkpoint, state=checkpoint.state.for_next_job(lacks_best=lacks_best))
 
 
 def random_states(model: keras.Model) -> list[keras.Variable]:

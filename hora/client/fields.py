@@ -240,6 +240,7 @@ class CallFields(TypedDict, total=False):
     label_smoothing: float
     class_weights: Literal["balanced"] | Mapping[str, float] | None
     epochs: int
+    continue_from: str | None
     steps_per_epoch: int | None
     validation_steps: int | None
     goal: GoalPart | None

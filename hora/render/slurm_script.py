@@ -62,6 +62,9 @@ def problems_alone(spec: Spec, *, nodes: int) -> list[FieldProblem]:
     if spec.model is not None and spec.model.weights.startswith("job:"):
         message = "only the service knows the weights of its jobs: name a file that ends in .h5, .hdf5 or .keras"
         problems.append(FieldProblem("model.weights", message, spec.model.weights))
+    if spec.continue_from is not None:
+        message = "only the service has the checkpoints of its jobs: leave it out"
+        problems.append(FieldProblem("continue_from", message, spec.continue_from))
     if spec.after:
         message = "only the service knows its jobs: let Slurm wait, with `sbatch --dependency=afterok:ID`"
         problems.append(FieldProblem("after", message, ", ".join(spec.after)))

@@ -3,7 +3,7 @@
 Called by api and worker.
 
 ArtifactsRemoved    the job's artifacts were removed: a person did it, or the job ended long ago
-ArtifactsInUse      the job has not ended, or another job starts from its weights
+ArtifactsInUse      the job has not ended, or another job starts from what it left
 """
 
 from collections.abc import Collection
@@ -16,12 +16,11 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
 from jobs.lifecycle.history import last_lead_host
-from jobs.lifecycle.named_jobs import starting_from
+from jobs.lifecycle.named_jobs import checkpoints_needed, starting_from, weights_needed
 from jobs.lifecycle.store import JobNotFound, touch
-from jobs.model.states import TERMINAL, Status
+from jobs.model.states import TERMINAL
 
 _BATCH_JOBS = 100
-_LIVE = sorted(set(Status) - TERMINAL)
 
 
 class ArtifactsRemoved(LookupError):
@@ -32,7 +31,7 @@ class ArtifactsRemoved(LookupError):
 
 
 class ArtifactsInUse(ValueError):
-    """The job has not ended, or another job starts from its weights."""
+    """The job has not ended, or another job starts from what it left."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +82,9 @@ def remove_artifacts(session: Session, job_id: str) -> bool:
         raise JobNotFound(job_id)
     if row.status not in TERMINAL:
         raise ArtifactsInUse(f"job {job_id} is {row.status}: cancel it first, or wait until it has ended")
-    starting_id = starting_from(session, job_id)
-    if starting_id is not None:
-        raise ArtifactsInUse(f"job {starting_id} starts from its weights: cancel it first, or wait until it has ended")
+    starting = starting_from(session, job_id)
+    if starting is not None:
+        raise ArtifactsInUse(f"{starting}: cancel it first, or wait until it has ended")
     if row.files_removed_at is not None:
         return False
     removed_at = func.coalesce(Job.artifacts_removed_at, func.now())
@@ -96,13 +95,9 @@ def remove_artifacts(session: Session, job_id: str) -> bool:
     return True
 
 
-_weights = Job.spec["model"]["weights"].astext
-
-
 def _started_from(session: Session) -> set[str]:
-    """The jobs from whose weights a job starts that has not ended."""
-    sources = session.scalars(select(_weights).where(Job.status.in_(_LIVE), _weights.startswith("job:")))
-    return {text.removeprefix("job:") for text in sources}
+    """The jobs from which a job starts or continues that has not ended."""
+    return weights_needed(session) | checkpoints_needed(session)
 
 
 def jobs_without_artifacts(session: Session, job_ids: Collection[str]) -> set[str]:

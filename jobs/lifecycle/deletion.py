@@ -67,9 +67,9 @@ def _need_of(session: Session, job: Job) -> str | None:
     waiting_id = session.scalar(select(JobWait.job_id).where(JobWait.on_job_id == job.id).limit(1))
     if waiting_id is not None:
         return f"job {waiting_id} waits for it; cancel that job first, or wait until it has ended"
-    starting_id = starting_from(session, job.id)
-    if starting_id is not None:
-        return f"job {starting_id} starts from its weights; cancel that job first, or wait until it has ended"
+    starting = starting_from(session, job.id)
+    if starting is not None:
+        return f"{starting}; cancel that job first, or wait until it has ended"
     of_job = Attempt.job_id == job.id
     host = session.scalar(select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(of_job).limit(1))
     if host is None:

@@ -1,4 +1,5 @@
-"""The jobs that a spec names: those in `after`, and the one from whose weights it starts. Called at submission.
+"""The jobs that a spec names: those in `after`, and those from whose weights it starts or from whose checkpoint it
+continues. Called at submission, and by what removes files.
 
 The new job waits for those of them that have not ended (`jobs.lifecycle.waits`). Everybody may read every job, so
 everybody may name every job.
@@ -6,21 +7,26 @@ everybody may name every job.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import String, cast, func, select
+from sqlalchemy import ColumnElement, String, cast, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
 from jobs.lifecycle.waits import BY_AGE, ended_text
 from jobs.lifecycle.whole_ids import ambiguity, ids_that_begin, the_only
+from jobs.model.origins import origin_of
 from jobs.model.problems import FieldProblem
 from jobs.model.spec import Spec
 from jobs.model.states import TERMINAL, Status
 
 _JOB_ID = re.compile(r"[0-9a-z]{1,32}")
 _UNUSABLE = frozenset({Status.FAILED, Status.CANCELLED})
+_LIVE = sorted(set(Status) - TERMINAL)
+_weights = Job.spec["model"]["weights"].astext
+_origin = Job.spec["continue_from"].astext
 
 
 def weights_job(spec: Spec) -> str | None:
@@ -47,6 +53,8 @@ def _with_whole_ids(spec: Spec, matching: Mapping[str, Sequence[str]]) -> Spec:
     if (starts_from := weights_job(spec)) is not None:
         weights = f"job:{the_only(starts_from, matching)}"
         changes["model"] = spec.own_model.model_copy(update={"weights": weights})
+    if (origin := origin_of(spec.continue_from)) is not None:
+        changes["continue_from"] = str(replace(origin, job_id=the_only(origin.job_id, matching)))
     return spec.model_copy(update=changes)
 
 
@@ -59,8 +67,8 @@ def ambiguous(session: Session, specs: Iterable[Spec]) -> dict[str, str]:
 def lock_named(session: Session, specs: Iterable[Spec]) -> dict[str, Job]:
     """The jobs that the specs name, by id. Unknown ones are left out.
 
-    They are locked until the commit. So none of them ends while another job begins to wait for it, and retention does
-    not remove weights from which a job is about to start.
+    They are locked until the commit. So none of them ends while another job begins to wait for it, and nobody removes
+    weights or checkpoints from which a job is about to start.
     """
     ids = {job_id for spec in specs for job_id in _named_by(spec)}
     if not ids:
@@ -71,15 +79,34 @@ def lock_named(session: Session, specs: Iterable[Spec]) -> dict[str, Job]:
 
 
 def starting_from(session: Session, job_id: str) -> str | None:
-    """A job that starts from the weights of this one, and has not ended."""
-    weights = Job.spec["model"]["weights"].astext
-    live = Job.status.in_(sorted(set(Status) - TERMINAL))
-    return session.scalar(select(Job.id).where(live, weights == f"job:{job_id}").limit(1))
+    """A clause that names a job that starts from what this one left, and has not ended. None: there is no such job."""
+    continues = _origin.startswith(f"job:{job_id}@")
+    starts = select(Job.id, continues).where(Job.status.in_(_LIVE), or_(_weights == f"job:{job_id}", continues))
+    row = session.execute(starts.limit(1)).first()
+    return None if row is None else f"job {row[0]} {'continues from it' if row[1] else 'starts from its weights'}"
+
+
+def weights_needed(session: Session) -> set[str]:
+    """The jobs from whose weights a job starts that has not ended."""
+    return _named_in(session, _weights)
+
+
+def checkpoints_needed(session: Session) -> set[str]:
+    """The jobs from whose checkpoints a job continues that has not ended."""
+    return {text.partition("@")[0] for text in _named_in(session, _origin)}
+
+
+def _named_in(session: Session, field: ColumnElement[str]) -> set[str]:
+    named = session.scalars(select(field).where(Job.status.in_(_LIVE), field.startswith("job:")))
+    return {text.removeprefix("job:") for text in named}
 
 
 def problems_of_named(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str] = {}) -> list[FieldProblem]:
-    """Why the spec cannot wait for the jobs that it names, or start from the weights of one. `named` has their rows."""
-    return [*_problems_of_after(spec, named, ambiguities), *_unusable_weights(spec, named, ambiguities)]
+    """Why the spec cannot wait for the jobs that it names, or start from what one left. `named` has their rows."""
+    return [
+        *_problems_of_after(spec, named, ambiguities), *_unusable_weights(spec, named, ambiguities),
+        *_unusable_origin(spec, named, ambiguities),
+    ]  # fmt: skip
 
 
 def to_wait_for(spec: Spec, named: Mapping[str, Job]) -> list[str]:
@@ -88,8 +115,9 @@ def to_wait_for(spec: Spec, named: Mapping[str, Job]) -> list[str]:
 
 
 def _named_by(spec: Spec) -> list[str]:
-    starts_from = weights_job(spec)
-    return list(dict.fromkeys([*spec.after, *([] if starts_from is None else [starts_from])]))
+    starts_from, origin = weights_job(spec), origin_of(spec.continue_from)
+    named = [*spec.after, starts_from, None if origin is None else origin.job_id]
+    return list(dict.fromkeys(job_id for job_id in named if job_id is not None))
 
 
 def _problems_of_after(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str]) -> Iterator[FieldProblem]:
@@ -128,3 +156,24 @@ def _unusable_weights(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping
     else:
         return []
     return [FieldProblem("model.weights", message, spec.own_model.weights)]
+
+
+def _unusable_origin(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str]) -> list[FieldProblem]:
+    """Why the spec cannot continue from a checkpoint of another job, as far as its row says: see `api.origins`."""
+    origin = origin_of(spec.continue_from)
+    if origin is None:
+        return []
+    job_id, job = origin.job_id, named.get(origin.job_id)
+    if job is None:
+        message = ambiguities.get(job_id, f"there is no job {job_id}")
+    elif job.status not in TERMINAL:
+        message = f"job {job_id} is {job.status}: a job can continue from it when it has ended"
+    elif (removed_at := job.files_removed_at or job.artifacts_removed_at) is not None:
+        message = f"the checkpoints of job {job_id} were removed on {removed_at:%Y-%m-%d}"
+    elif job.run_id is not None:
+        message = f"job {job_id} was imported: its checkpoints are where it was trained"
+    elif job.spec.get("probe"):
+        message = f"job {job_id} is a batch probe, which saves no checkpoints"
+    else:
+        return []
+    return [FieldProblem("continue_from", message, spec.continue_from)]

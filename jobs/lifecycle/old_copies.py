@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, Job, MarkedStore, Slot
 from jobs.lifecycle.deletion import deleted_among
+from jobs.lifecycle.named_jobs import checkpoints_needed
 
 _EVERY = timedelta(hours=1)
 _AGAIN_AFTER = timedelta(days=1)
@@ -45,12 +46,13 @@ def take_turn(session: Session, url: str) -> bool:
 def old_copies(session: Session, job_ids: Sequence[str], *, keep_days: float) -> list[OldCopies]:
     """What is kept no more of these jobs, where some of it may still be in the store. Unknown ids are left out.
 
-    Checkpoints are kept for `keep_days` after a job's end, and artifacts until they are marked as removed. Of a deleted
-    job nothing is kept.
+    Checkpoints are kept for `keep_days` after a job's end, or longer while another job continues from them, and
+    artifacts until they are marked as removed. Of a deleted job nothing is kept.
     """
     holds_slot = exists().where(Slot.attempt_id == Attempt.id, Attempt.job_id == Job.id)
     checkpoints_until = func.least(Job.ended_at + timedelta(days=keep_days), Job.files_removed_at)
-    checkpoints = func.coalesce(and_(checkpoints_until <= func.now(), ~holds_slot), False)
+    is_needed = Job.id.in_(checkpoints_needed(session))
+    checkpoints = func.coalesce(and_(checkpoints_until <= func.now(), ~holds_slot, ~is_needed), False)
     artifacts = Job.artifacts_removed_at.is_not(None)
     some_are_there = or_(
         and_(checkpoints, _may_be_there(checkpoints_until)), and_(artifacts, _may_be_there(Job.artifacts_removed_at))

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt, AuditEntry, Host, IdempotencyKey, Job, LogLine, Slot, Token, UsageHour
 from jobs.lifecycle.history import last_lead_host
+from jobs.lifecycle.named_jobs import checkpoints_needed
 
 _LOCK = 0x726574656E74  # "retent": an advisory lock's number
 _BATCH_ROWS = 5000
@@ -108,12 +109,13 @@ def forget_hosts(session: Session, *, after_days: float) -> list[str]:
 def ended_long_ago(session: Session, job_ids: Collection[str], *, keep_days: float) -> set[str]:
     """Those of the jobs that ended more than `keep_days` ago, or whose files a person removed, and hold no slot.
 
-    Unknown ids are left out.
+    Unknown ids are left out, and jobs from whose checkpoints another job continues.
     """
     holds = select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(Attempt.job_id == Job.id)
     ended = or_(Job.ended_at < func.now() - timedelta(days=keep_days), Job.files_removed_at.is_not(None))
     among = Job.id == func.any(cast(list(job_ids), _IDS))
-    return set(session.scalars(select(Job.id).where(among, ended, ~holds.exists())))
+    found = set(session.scalars(select(Job.id).where(among, ended, ~holds.exists())))
+    return found - checkpoints_needed(session) if found else found
 
 
 def checkpoints_removed(session: Session, job_ids: Collection[str], *, host: str) -> None:

@@ -21,6 +21,7 @@ from pydantic import (
 from jobs.model.alert_rules import MOST_RULES, AlertRule
 from jobs.model.dataset_fields import DatasetSpec
 from jobs.model.goals import best_by, is_better_lower
+from jobs.model.origins import ORIGIN
 from jobs.model.pools import POOL
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, label_text, name_text
 from jobs.model.problems import InvalidSpec, field_problems
@@ -86,6 +87,7 @@ DEFAULT_NAME = "job"  # of a spec without a name
 MOST_AWAITED = 32  # jobs that a job names in `after`
 PoolName = Annotated[str, StringConstraints(pattern=POOL)]
 JobId = Annotated[str, StringConstraints(pattern=JOB_ID), Field(json_schema_extra={"format": "job-id"})]
+OriginText = Annotated[str, StringConstraints(pattern=ORIGIN), Field(json_schema_extra={"format": "checkpoint-of-job"})]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$", max_length=63)]
 LabelValue = Annotated[str, AfterValidator(label_text), WithJsonSchema({"type": "string", "maxLength": MOST_IN_LABEL})]
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS)]
@@ -302,6 +304,11 @@ class Spec(SpecRules):
         ge=1,
         le=100_000,
         description="The largest number of passes over the data. Early stopping usually ends the job earlier.",
+    )
+    continue_from: OriginText | None = Field(
+        None,
+        description="Continue from a [checkpoint of a job that has ended](spec.md#continuing-an-ended-job):"
+        " `job:ID@EPOCH`, or `job:ID` for the newest one that is kept. `epochs` counts from the beginning of that job.",
     )
     steps_per_epoch: int | None = Field(
         None,

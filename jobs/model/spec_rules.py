@@ -95,6 +95,13 @@ class SpecRules(SpecPart):
             raise ValueError("a script trains in its own loop, so this has no effect: hand it over in params")
         return value
 
+    @field_validator("probe", check_fields=False)
+    @classmethod
+    def _begins_by_itself(cls, probe: object, info: ValidationInfo) -> object:
+        if probe is not None and info.data.get("continue_from") is not None:
+            raise ValueError("a probe trains nothing further: leave out continue_from")
+        return probe
+
     @field_validator("checkpoint", check_fields=False)
     @classmethod
     def _saves_when_the_script_does(cls, checkpoint: CheckpointSpec, info: ValidationInfo) -> CheckpointSpec:

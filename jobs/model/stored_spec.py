@@ -13,7 +13,7 @@ from jobs.model.spec import Spec
 _LATER_FIELDS = (
     "gpu_model", "gpu_memory_gb", "mixed_gpus", "jit", "allreduce", "code", "command", "params", "env", "environment",
     "requirements", "goal", "pool", "after", "idle", "accumulate", "schedule", "weight_decay", "clip_norm",
-    "label_smoothing", "class_weights", "validation_steps", "task", "strategy", "alerts",
+    "label_smoothing", "class_weights", "validation_steps", "task", "strategy", "alerts", "continue_from",
 )  # fmt: skip
 _LATER_DATASET_FIELDS = ("samples", "balance", "augment_mode", "text", "text_length", "vocabulary")
 

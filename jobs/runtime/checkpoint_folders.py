@@ -2,6 +2,7 @@
 
     checkpoints/attempt-2/checkpoint-0000000123.npz    of Hora's own loop
     checkpoints/attempt-2/step-0000000123/             of a script: a folder
+    checkpoints/attempt-0/                             of another job, from which this one continues
     checkpoints/script.json                            what its rank 0 knew of the run at each of them
 
 A checkpoint is complete when it has this name. Used by ranks, which make them, and by what copies and fetches them.
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SCRIPT_STATES = "script.json"
+OTHER_JOB = 0  # in place of the number of an attempt
 _ATTEMPT = re.compile(r"attempt-([0-9]{1,9})")
 _STEP = re.compile(r"step-([0-9]{10,18})")
 _FILE = re.compile(r"checkpoint-([0-9]{10,18})\.npz")

@@ -146,6 +146,13 @@ class AlertView(View):
     step: int | None = Field(None, description="Of the value that a rule is about")
 
 
+class ContinuedFrom(View):
+    """The checkpoint of another job from which a job continues."""
+
+    job: str = Field(description="The id of that job, which may have been deleted since")
+    epoch: int = Field(description="The newest epoch that it had trained, at least in part")
+
+
 class JobView(View):
     """A training job."""
 
@@ -176,6 +183,9 @@ class JobView(View):
     study_repeat: int | None
     study_values: dict[str, Any] | None = Field(
         None, description="The values of its cell by field, such as `gpus`. Null: it belongs to no study"
+    )
+    continued_from: ContinuedFrom | None = Field(
+        None, description="The job that it continues, by `continue_from`. Null: it began anew"
     )
     code: str | None = Field(None, description="The digest of its code; null: Hora's own loop trains")
     run_id: str | None = Field(None, description="Of the run that was imported; null: the job was submitted")

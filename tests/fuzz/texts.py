@@ -223,6 +223,7 @@ TEXTS: dict[str, Text] = {
     ),
     "source": damaged(_source),
     "statuses": _some_of("queued", "running", "succeeded", "failed", "cancelled"),
+    "checkpoint-of-job": damaged(one_of(filled("job:{}", _job_id), filled("job:{}@{}", _job_id, number))),
     "weights": damaged(_weights),
     "upload-id": damaged(one_of(seen("upload-id", "x"), "x")),
     "where": damaged(several(_comparison, between=" or ")),

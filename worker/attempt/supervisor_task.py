@@ -104,7 +104,9 @@ class SupervisorTask:
     ranks_here: int = 0  # on this host
     members: dict[str, Any] = field(default_factory=dict)  # a `MembersLaunch`; empty for a job on one host
     waits_for_data: bool = False  # a host still fetches it; only then the command, and what follows here, is known
-    fetches: bool = False  # what it starts from may be in the store
+    fetches: bool = False  # what it starts from may be in the store, or in the folder of another job
+    origin: str | None = None  # the checkpoint of another job from which this one continues, as the spec names it
+    is_script: bool = False
     weights_of: tuple[str, str] | None = None  # another job whose weights are not on this host, and where they belong
     leaving_file: str = ""  # in a pool: it is there when Slurm is about to take the nodes back
 
@@ -215,7 +217,10 @@ def whole_task(sessions: Sessions, settings: Settings, lease: Lease) -> Supervis
         lease_file=str(paths.lease_file),
         ranks_here=0 if layout.slurm_job is not None else len(layout.lead.ranks),
         members=asdict(members) if member_tasks else {},
-        fetches=settings.store is not None and (lease.number > 1 or weights_of is not None),
+        fetches=spec.continue_from is not None
+        or (settings.store is not None and (lease.number > 1 or weights_of is not None)),
+        origin=spec.continue_from,
+        is_script=spec.is_script,
         weights_of=weights_of,
         leaving_file=leaving_file,
     )

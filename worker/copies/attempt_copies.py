@@ -4,7 +4,6 @@ Called by the copier in a thread. It copies whatever the disk of this host has a
 what is kept no more.
 """
 
-import json
 import time
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field
@@ -18,12 +17,13 @@ from jobs.copies.marks import require_mark
 from jobs.copies.resuming import SavedCheckpoint
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
-from jobs.runtime.checkpoint_folders import SCRIPT_STATES, LocalCheckpoint, complete_below
+from jobs.runtime.checkpoint_folders import OTHER_JOB, LocalCheckpoint, complete_below
 from jobs.runtime.files import bytes_below
 from worker.copies import rows
 from worker.copies.artifact_copies import ArtifactCopies
 from worker.copies.copying import JobHere, StillNeeded, copy_checkpoint
 from worker.copies.holding import Changed, Holding
+from worker.copies.on_disk import script_states
 from worker.copies.rest import Rest
 from worker.copies.rows import AttemptToCopy, Checkpoints
 
@@ -93,7 +93,8 @@ class AttemptCopies:
         The disk may have checkpoints of earlier attempts from which this one continued. They count too.
         """
         root = self.job.job_dir / "checkpoints"
-        on_disk = {found.step: found for found in reversed(complete_below(root, of_script=attempt.is_script))}
+        there = reversed(complete_below(root, of_script=attempt.is_script))
+        on_disk = {found.step: found for found in there if found.attempt != OTHER_JOB}  # that job has copied its own
         if self._held is None and on_disk.keys() <= self._settled_steps:
             return True
         if time.monotonic() < self._ask_again_at:
@@ -142,7 +143,8 @@ class AttemptCopies:
 
     def _note_states(self, root: Path, steps: Set[int]) -> None:
         """Remember what the rank of a script knew at its checkpoints: it forgets those that it removes."""
-        self._states = {step: state for step, state in (_script_states(root) | self._states).items() if step in steps}
+        known = {int(step): state for step, state in script_states(root).items()}
+        self._states = {step: state for step, state in (known | self._states).items() if step in steps}
 
     def _hold(self, attempt: AttemptToCopy, found: LocalCheckpoint) -> LocalCheckpoint:
         root = found.path.parent.parent
@@ -249,12 +251,3 @@ def _size_of(found: LocalCheckpoint) -> int:
         return bytes_below(found.path) if found.path.is_dir() else found.path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def _script_states(root: Path) -> dict[int, dict[str, Any]]:
-    """What the rank of a script knew of the run at each of its checkpoints, by step."""
-    try:
-        states: dict[str, dict[str, Any]] = json.loads((root / SCRIPT_STATES).read_bytes())
-        return {int(step): state for step, state in states.items()}
-    except (OSError, ValueError):
-        return {}

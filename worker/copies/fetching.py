@@ -8,16 +8,14 @@ copies what that left, it is waited for, for some time.
 """
 
 import hashlib
-import json
 import logging
 import os
 import shutil
 import time
-import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -25,21 +23,17 @@ from sqlalchemy.exc import DBAPIError
 
 from jobs.copies.manifests import CheckpointManifest, CopiedFile, DamagedCopy, Manifests
 from jobs.copies.marks import require_mark
+from jobs.copies.resuming import Key, checkpoints_among
 from jobs.copies.store import NotInStore, Store, StoreAway
 from jobs.data.artifact_files import ArtifactNotFound, parts_of
 from jobs.db.engine import Sessions, is_away
-from jobs.runtime.checkpoint_folders import (
-    SCRIPT_STATES,
-    LocalCheckpoint,
-    attempt_folder,
-    checkpoint_folder,
-    complete_below,
-)
+from jobs.lifecycle.store import get_job
+from jobs.runtime.checkpoint_folders import OTHER_JOB, attempt_folder, checkpoint_folder
 from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
 from worker.attempt.paths import AttemptPaths
 from worker.copies import rows
-from worker.copies.rows import Start
+from worker.copies.on_disk import newest_whole, note_script_state
 
 _log = logging.getLogger(__name__)
 
@@ -63,11 +57,13 @@ class Fetched:
 
     manifest: CheckpointManifest
     duration_s: float
+    is_of_other_job: bool = False  # from which this one continues
 
     def to_event(self) -> dict[str, Any]:
         """The data of its event."""
         manifest = self.manifest
-        return {
+        of_job = {"job": manifest.job} if self.is_of_other_job else {}
+        return of_job | {
             "attempt": manifest.attempt, "step": manifest.step, "bytes": manifest.total_bytes,
             "duration_s": self.duration_s,
         }  # fmt: skip
@@ -130,9 +126,26 @@ class Fetch:
         if not has_come and not is_copied:
             raise CannotFetch(f"the weights of job {job_id} are not copied yet")
 
-    def _start(self, keys: Collection[tuple[int, int]] = ()) -> Start:
+    def _start(self, keys: Collection[Key] = ()) -> rows.Start:
         with self._sessions() as session:
             return rows.start_of(session, self._job_id, self._paths.number, keys)
+
+    def of_other_job(self, job_id: str, epoch: int, *, is_script: bool) -> Fetched | None:
+        """Fetch the newest checkpoint of an epoch of another job, from which this one continues. Raises as `run`."""
+        self._wait_for_copies(job_id)
+        try:
+            return self._patiently(lambda: self._of_epoch(job_id, epoch, is_script))
+        finally:
+            shutil.rmtree(self._arrivals, ignore_errors=True)
+
+    def _of_epoch(self, job_id: str, epoch: int, is_script: bool) -> Fetched | None:
+        require_mark(self._sessions, self._store)
+        manifests = Manifests(self._store, job_id)
+        with self._sessions() as session:
+            saved = checkpoints_among(session, get_job(session, job_id), manifests.checkpoints())
+        of_epoch = [one.key for one in saved if one.epoch == epoch]
+        fetched = self._newest_of(of_epoch, manifests, lambda _: OTHER_JOB, is_script=is_script)
+        return None if fetched is None else replace(fetched, is_of_other_job=True)
 
     def _newest_after(self, have_step: int) -> Fetched | None:
         """Fetch the newest one that is whole in the store. None if there is none after this step."""
@@ -140,19 +153,26 @@ class Fetch:
         manifests = Manifests(self._store, self._job_id)
         there = set(manifests.checkpoints())
         start = self._start(there)
-        for saved in start.saved:
-            if saved.key not in there or saved.step <= have_step:
-                continue
+        newer = [saved.key for saved in start.saved if saved.key in there and saved.step > have_step]
+        own = self._paths.number  # Hora's own loop looks into the folder of its own attempt first
+        place = (lambda attempt: attempt) if start.is_script else (lambda _: own)
+        return self._newest_of(newer, manifests, place, is_script=start.is_script)
+
+    def _newest_of(
+        self, keys: Iterable[Key], manifests: Manifests, place: Callable[[int], int], *, is_script: bool
+    ) -> Fetched | None:
+        """Fetch the first one that is whole. `place` says in which attempt's folder that of an attempt belongs."""
+        for attempt, step in keys:
             began = time.monotonic()
             try:
-                manifest = manifests.checkpoint(saved.attempt, saved.step)
-                if manifest.step != saved.step:
+                manifest = manifests.checkpoint(attempt, step)
+                if manifest.step != step:
                     raise DamagedCopy(f"its manifest is of step {manifest.step}")
-                self._place(manifest, start)
+                self._place(manifest, attempt_folder(self._paths.checkpoints, place(attempt)), is_script=is_script)
             except (DamagedCopy, NotInStore) as error:
-                _log.warning("the copy of step %d is passed over: %s", saved.step, error)
+                _log.warning("the copy of step %d is passed over: %s", step, error)
                 continue
-            _log.info("continuing from step %d, fetched from the store", saved.step)
+            _log.info("continuing from step %d, fetched from the store", step)
             return Fetched(manifest, time.monotonic() - began)
         return None
 
@@ -177,28 +197,27 @@ class Fetch:
         with self._sessions() as session:
             return rows.copying_host(session, job_id, before, host_timeout_s=self._host_timeout_s)
 
-    def _place(self, manifest: CheckpointManifest, start: Start) -> None:
-        """Put a checkpoint where the ranks look for it, whole or not at all."""
-        root, arrival = self._paths.checkpoints, self._arrivals / f"{manifest.attempt}-{manifest.step}"
+    def _place(self, manifest: CheckpointManifest, folder: Path, *, is_script: bool) -> None:
+        """Put a checkpoint into the folder where the ranks look for it, whole or not at all."""
+        arrival = self._arrivals / f"{manifest.attempt}-{manifest.step}"
         try:
             self._download(manifest.files, arrival)
         except (FileExistsError, NotADirectoryError, IsADirectoryError):
             raise DamagedCopy("its manifest names a file and a folder alike") from None
         self._require_needed()
-        if start.is_script:
-            folder = attempt_folder(root, manifest.attempt)
+        if is_script:
             make_private(folder)
             place = checkpoint_folder(folder, manifest.step)
             if place.is_symlink():
                 place.unlink()
             shutil.rmtree(place, ignore_errors=True)
             os.replace(arrival, place)
-            _note_script_state(root, manifest)
-        elif self._paths.own_checkpoints.exists():
+            note_script_state(self._paths.checkpoints, manifest.step, manifest.script or {})
+        elif folder.exists():
             for file in manifest.files:
-                os.replace(arrival / file.path, self._paths.own_checkpoints / Path(file.path).name)
-        else:  # Hora's own loop looks into the folder of its own attempt first
-            os.replace(arrival, self._paths.own_checkpoints)
+                os.replace(arrival / file.path, folder / Path(file.path).name)
+        else:
+            os.replace(arrival, folder)
 
     def _download(self, files: Iterable[CopiedFile], folder: Path) -> None:
         make_private(folder)
@@ -309,33 +328,3 @@ def opened_below(folder: Path, names: Sequence[str]) -> Iterator[int]:
         yield opened
     finally:
         os.close(opened)
-
-
-def newest_whole(root: Path, *, of_script: bool) -> LocalCheckpoint | None:
-    """The newest checkpoint on this host. A damaged file of Hora's own loop is passed over."""
-    for checkpoint in complete_below(root, of_script=of_script):
-        if of_script or _is_whole(checkpoint.path):
-            return checkpoint
-        _log.warning("%s is damaged and passed over", checkpoint.path.name)
-    return None
-
-
-def _is_whole(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip() is None
-    except (OSError, zipfile.BadZipFile, EOFError, ValueError):
-        return False
-
-
-def _note_script_state(root: Path, manifest: CheckpointManifest) -> None:
-    """Let the rank of a script know of a checkpoint what it knew when that was saved."""
-    path = root / SCRIPT_STATES
-    try:
-        states = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        states = {}
-    states[str(manifest.step)] = manifest.script or {}
-    unfinished = path.with_name(f".{SCRIPT_STATES}")
-    unfinished.write_text(json.dumps(states), "utf-8")
-    unfinished.replace(path)

@@ -23,6 +23,7 @@ from jobs.db.engine import Sessions, cause_in_words, engine_for, is_away, sessio
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import add_event
+from jobs.model.origins import origin_of
 from jobs.model.os_errors import in_words
 from jobs.model.problems import InvalidSpec
 from jobs.model.states import EndReason, EventKind
@@ -38,6 +39,7 @@ from worker.attempt.paths import paths_of
 from worker.attempt.renewal import Renewal
 from worker.attempt.script_launch import CannotRunScript
 from worker.attempt.supervisor_task import GpusInUse, SupervisorTask, whole_task, why_not_started
+from worker.copies import continuing
 from worker.copies.awaited_data import NotStarted, wait_for_data
 from worker.copies.fetching import PATIENCE_S, CannotFetch, Fetch, Fetched
 
@@ -99,7 +101,7 @@ class Start:
             self._end(self._stopped_for or away)
         except OSError as error:
             reason = EndReason.NO_SPACE if is_full(error) else EndReason.LAUNCH_FAILED
-            why = f"what it starts from cannot be fetched from the store: {in_words(error)}"
+            why = f"what it starts from cannot be fetched: {in_words(error)}"
             self._end(self._stopped_for or Ending(reason, why))
         except Exception as error:
             _log.exception("fetching failed")
@@ -128,18 +130,29 @@ class Start:
             self.task = self._whole_task()
         if not self.task.fetches:
             return None
+        fetch, fetched = self._fetch_of_store(), None
+        if fetch is not None:
+            if self.task.weights_of is not None:
+                job_id, path = self.task.weights_of
+                fetch.weights(job_id, Path(path))
+            fetched = fetch.run()
+        if (origin := origin_of(self.task.origin)) is not None:
+            brought = continuing.bring(
+                self._sessions, self._config, self._paths, origin,
+                is_script=self.task.is_script, fetch=fetch, still_needed=self._is_needed,
+            )  # fmt: skip
+            fetched = fetched or brought
+        script_user.open_to_read([str(self._paths.checkpoints)], self._config.script_user)
+        return fetched
+
+    def _fetch_of_store(self) -> Fetch | None:
         store = store_of(self._config)
-        assert store is not None
-        fetch = Fetch(
+        if store is None:
+            return None
+        return Fetch(
             self._sessions, store, self._paths, self._config, still_needed=self._is_needed,
             waits=lambda why: self._waits({"dataset": None, "hosts": [self._config.host], "why": why}),
         )  # fmt: skip
-        if self.task.weights_of is not None:
-            job_id, path = self.task.weights_of
-            fetch.weights(job_id, Path(path))
-        fetched = fetch.run()
-        script_user.open_to_read([str(self._paths.checkpoints)], self._config.script_user)
-        return fetched
 
     def _whole_task(self) -> SupervisorTask:
         try:

@@ -257,3 +257,19 @@ def test_file_gets_its_final_name_only_after_it_is_written(tmp_path: Path) -> No
         temporary.write_text("new")
         assert not path.exists()
     assert path.read_text() == "new"
+
+
+def test_a_checkpoint_of_another_job_stays_apart_until_there_are_enough_own_ones(tmp_path: Path) -> None:
+    store_of(tmp_path, 0).save(checkpoint(40))  # as `worker.copies.continuing` puts it there
+    store = begun(tmp_path, 1, at=None)
+    assert store.of_other_job(SHAPES).state == checkpoint(40).state
+    with pytest.raises(ValueError, match="of another model: model has other shapes"):
+        store.of_other_job({"model": [(3, 3), ()]})
+    store.save(checkpoint(50))
+    assert names(tmp_path) == ["attempt-0", "attempt-1"]
+    assert names(tmp_path / "attempt-1") == ["checkpoint-0000000050.npz"]
+    store.save(checkpoint(60))
+    assert names(tmp_path) == ["attempt-1"]
+    with pytest.raises(LookupError):
+        store.of_other_job(SHAPES)
+    begun(tmp_path, 2, at=60)

@@ -60,6 +60,7 @@ gpu_model: h100
 gpu_memory_gb: 79.5
 mixed_gpus: true
 epochs: 30
+continue_from: null
 steps_per_epoch: null
 validation_steps: 20
 goal: {metric: val_accuracy, mode: max}
