@@ -1,6 +1,7 @@
 """Submit, look up, change, cancel, pause and clone jobs."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Response
@@ -174,9 +175,21 @@ def change_job(
     status_code=202,
     responses=problems(s404="No such job", s409="The job has ended without being cancelled"),
 )
-def cancel_job(job_id: JobId, services: ServicesHere, caller: CallerHere, response: Response) -> JobView:
-    """Cancel a job. A queued job ends at once, a running one within seconds. Cancelling it again changes nothing."""
-    return _steered(services, caller, response, job_id, store.request_cancel, "job.cancelled")
+def cancel_job(
+    job_id: JobId,
+    services: ServicesHere,
+    caller: CallerHere,
+    response: Response,
+    save: Annotated[
+        bool, Query(description="Save a checkpoint first, as a pause does, so that it can be continued")
+    ] = False,
+) -> JobView:
+    """Cancel a job. A queued job ends at once, a running one within seconds. Cancelling it again changes nothing.
+
+    With `save` a running one saves first, which may take a minute. Cancelling it again without `save` ends that.
+    """
+    cancel = partial(store.request_cancel, saves=save)
+    return _steered(services, caller, response, job_id, cancel, "job.cancelled")
 
 
 @routes.post("/jobs/{job_id}/pause", status_code=202, responses=problems(s404="No such job", s409="The job has ended"))

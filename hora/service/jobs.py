@@ -121,9 +121,10 @@ class JobCalls(Calls):
         """Delete the job, which has ended, with its results, logs and files. It cannot be undone."""
         self._wire.send("DELETE", api_path("jobs", job_id))
 
-    def cancel(self, job_id: str) -> Json:
-        """Cancel the job. It ends within seconds. Safe to repeat."""
-        return self._wire.document("POST", api_path("jobs", job_id, "cancel"), repeatable=True)
+    def cancel(self, job_id: str, *, save: bool = False) -> Json:
+        """Cancel the job. It ends within seconds. With `save` it saves a checkpoint first. Safe to repeat."""
+        query = {"save": "true"} if save else {}
+        return self._wire.document("POST", api_path("jobs", job_id, "cancel"), params=query, repeatable=True)
 
     def pause(self, job_id: str) -> Json:
         """Pause the job. A running job saves first and goes back to the queue. Safe to repeat."""

@@ -19,7 +19,16 @@ from sqlalchemy.orm import Session
 from jobs.db.storable import storable
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import bursts, idle, run_durations, usage
-from jobs.lifecycle.store import ANY_LEASE, Lease, add_event, add_events, is_valid, select_leased, transition
+from jobs.lifecycle.store import (
+    ANY_LEASE,
+    Lease,
+    add_event,
+    add_events,
+    cancel_saves,
+    is_valid,
+    select_leased,
+    transition,
+)
 from jobs.model.pools import PREFIX
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import LOST, EndReason, EventKind, Status, status_after
@@ -37,6 +46,7 @@ class StopRequests:
     """Requests to end an attempt, which its supervisor obeys: the first one that is set. And how long it may take."""
 
     cancel_requested: bool
+    cancel_saves: bool = False  # first
     is_pruned: bool = False  # by its search
     why_stopped: str | None = None  # nobody used its slots
     pause_requested: bool = False
@@ -124,6 +134,7 @@ def stop_requests(session: Session, lease: Lease) -> StopRequests:
         raise StaleLease(lease)
     return StopRequests(
         cancel_requested=row.cancel,
+        cancel_saves=row.cancel and cancel_saves(session, lease.job_id),
         is_pruned=row.pruned,
         why_stopped=idle.why_stopped(row.idle, attempt=lease.number),
         pause_requested=row.pause,

@@ -112,21 +112,31 @@ def some_jobs(session: Session, job_ids: Sequence[str]) -> list[Job]:
     return [jobs[job_id] for job_id in dict.fromkeys(job_ids) if job_id in jobs]
 
 
-def request_cancel(session: Session, job_id: str) -> Job:
+def request_cancel(session: Session, job_id: str, *, saves: bool = False) -> Job:
     """Request the cancel of a job. A queued job is cancelled at once, a running one by its supervisor.
 
-    Repeating the request changes nothing. Raises `JobNotFound`, and `JobEnded` if it ended without being cancelled.
+    With `saves`, a running one saves a checkpoint first, as for a pause. Repeating the request changes nothing, but one
+    without `saves` ends the saving. Raises `JobNotFound`, and `JobEnded` if it ended without being cancelled.
     """
     job = locked_job(session, job_id)
     if job.status in TERMINAL and job.status is not Status.CANCELLED:
         raise JobEnded(job_id, job.status)
-    if job.status not in TERMINAL and job.cancel_requested_at is None:
+    is_first = job.cancel_requested_at is None
+    if job.status not in TERMINAL and (is_first or (not saves and cancel_saves(session, job_id))):
         touch(session, job_id, cancel_requested_at=func.now())
-        add_event(session, job_id, EventKind.CANCEL_REQUESTED)
+        add_event(session, job_id, EventKind.CANCEL_REQUESTED, data={"saves": True} if saves else None)
         if job.status is Status.QUEUED:
             transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED, ended_at=func.now())
             add_event(session, job_id, EventKind.ENDED, data={"status": "cancelled", "end_reason": "cancelled"})
     return get_job(session, job_id)
+
+
+def cancel_saves(session: Session, job_id: str) -> bool:
+    """Whether a job that is being cancelled saves a checkpoint first: the newest request says so."""
+    requests = select(JobEvent.data["saves"].as_boolean()).where(
+        JobEvent.job_id == job_id, JobEvent.kind == EventKind.CANCEL_REQUESTED
+    )
+    return bool(session.scalar(requests.order_by(JobEvent.id.desc()).limit(1)))
 
 
 def pause(session: Session, job_id: str) -> Job:

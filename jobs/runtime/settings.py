@@ -315,7 +315,9 @@ class Settings(BaseSettings):
         0.5, description="Time between two checks of a supervisor for a cancel, a pause or a preemption."
     )
     stop_file_grace_s: _Seconds = Field(2.5, description="Time for ranks to exit when their job ends. SIGTERM follows.")
-    save_grace_s: _Seconds = Field(60.0, description="Time for ranks to save and exit when their job continues later.")
+    save_grace_s: _Seconds = Field(
+        60.0, description="Time for ranks to save and exit when their job continues later, or saves before a cancel."
+    )
     sigterm_grace_s: _Seconds = Field(1.0, description="Time from SIGTERM to SIGKILL for what is left of an attempt.")
     sigkill_grace_s: _Seconds = Field(
         5.0, description="Time from SIGKILL until a process that stays puts its slots into quarantine."

@@ -30,6 +30,7 @@ class Ending:
 
     reason: EndReason
     error: str | None = None
+    saves: bool = False  # first, although the job does not continue
 
     def without_folders(self, *folders: Path) -> "Ending":
         """The same, in which paths begin below these folders of the host: people read the error, not only operators."""
@@ -42,7 +43,7 @@ class Ending:
 def requested_ending(requests: "StopRequests") -> Ending | None:
     """How a person, its search, the queue or idle slots asked an attempt to end; None while it may go on."""
     if requests.cancel_requested:
-        return Ending(EndReason.CANCELLED)
+        return Ending(EndReason.CANCELLED, saves=requests.cancel_saves)
     if requests.is_pruned:
         return Ending(EndReason.PRUNED)
     if requests.why_stopped is not None:

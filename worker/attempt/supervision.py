@@ -308,7 +308,8 @@ class Supervision:
         """End the remaining processes, step by step. Returns whether none is left on this host."""
         config = self._config
         # Ranks that wait for a lost host, or are stalled, have nothing to save.
-        saves = reason is not None and reason.reason in _SAVES_FIRST and self._members.why_lost() is None
+        wishes = reason is not None and (reason.saves or reason.reason in _SAVES_FIRST)
+        saves = wishes and self._members.why_lost() is None
         has_stop_file = reason is not None and self._paths.root.is_dir()
         stop_file_s = config.save_grace_s if saves else config.stop_file_grace_s
         graces = Graces(
@@ -325,7 +326,8 @@ class Supervision:
         self._reap()
         self._renew_and_store()
         ending = self._requested_ending()
-        return self._members.why_lost() is not None or (ending is not None and ending.reason is EndReason.CANCELLED)
+        is_cancelled = ending is not None and ending.reason is EndReason.CANCELLED and not ending.saves
+        return is_cancelled or self._members.why_lost() is not None
 
     def _reap(self) -> bool:
         self._launcher.poll()  # so that it does not count as a process that is left

@@ -4,10 +4,14 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
+from jobs.db.tables import Job
 from jobs.lifecycle import leases, store
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
@@ -98,11 +102,22 @@ def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run, mood: str) 
     assert supervised.attempt.error == job.error
 
 
-def test_a_cancel_cuts_short_the_saving_of_a_pause(run: Run) -> None:
+def test_a_cancel_that_saves_waits_until_the_ranks_have_saved(run: Run) -> None:
+    supervised = run(save_s=1)
+    supervised.wait_for_steps()
+    with supervised.sessions.begin() as session:
+        store.request_cancel(session, supervised.lease.job_id, saves=True)
+    assert supervised.wait_for_end() is EndReason.CANCELLED
+    assert (supervised.paths.root / "saved").exists()
+    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
+
+
+@pytest.mark.parametrize("ask", [store.pause, partial(store.request_cancel, saves=True)], ids=["pause", "cancel"])
+def test_a_cancel_cuts_short_the_saving_before_it(run: Run, ask: Callable[[Session, str], Job]) -> None:
     supervised = run(save_s=60)
     supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
-        store.pause(session, supervised.lease.job_id)
+        ask(session, supervised.lease.job_id)
     until(supervised.paths.stop_file.exists)
     with supervised.sessions.begin() as session:
         store.request_cancel(session, supervised.lease.job_id)
