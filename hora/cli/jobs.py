@@ -47,6 +47,12 @@ def submit(
     name: Annotated[str | None, typer.Option()] = None,
     label: Labels = [],  # noqa: B006 - typer copies it
     project: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    continued: Annotated[
+        str | None,
+        typer.Option(
+            "--continue", metavar="ID[@EPOCH]", help="Continue this ended job with its spec, from a checkpoint of it."
+        ),
+    ] = None,
     changes: Changes = [],  # noqa: B006 - typer copies it
     dry_run: DryRun = False,
     wait: Wait = False,
@@ -58,11 +64,17 @@ def submit(
     from hora.cli.checking import check_spec
     from hora.cli.spec_code import pack_code
     from hora.cli.spec_files import read_document, with_labels, with_options
-    from hora.cli.submitting import submit_document
+    from hora.cli.submitting import submit_continued, submit_document
 
-    check_is_given(file, dataset, changes)
     if dry_run and wait:
         raise typer.BadParameter("with --dry-run there is nothing to --wait for")
+    if continued is not None:
+        if file:
+            raise typer.BadParameter("--continue takes the spec of that job: change it with options, not by a FILE")
+        changed = with_options(with_labels({}, label), options, changes)
+        submit_continued(continued, changed, dry_run=dry_run, wait=wait, timeout_s=timeout, as_json=as_json)
+        return
+    check_is_given(file, dataset, changes)
     document = with_options(with_labels(read_document(file) if file else {}, label), options, changes)
     archives = pack_code(document)
     check_spec(document)
@@ -232,9 +244,16 @@ def change(
 
 
 @app.command()
-def cancel(job_id: JobId, as_json: AsJson = False) -> None:
+def cancel(
+    job_id: JobId,
+    save: Annotated[
+        bool, typer.Option("--save", help="Save a checkpoint first, from which a job can continue.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Cancel a job. It ends within seconds."""
-    _change(lambda client: client.cancel(job_id), as_json, {"cancelled": "cancelled"}, lambda _: "is being cancelled")
+    words = "saves, then it is cancelled" if save else "is being cancelled"
+    _change(lambda client: client.cancel(job_id, save=save), as_json, {"cancelled": "cancelled"}, lambda _: words)
 
 
 @app.command()

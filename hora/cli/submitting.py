@@ -22,7 +22,6 @@ def submit_document(
 ) -> None:
     """Send the archives, and submit a spec that may name them. With `wait` it exits as `watch_job` does."""
     from hora.cli.spec_code import send_packed
-    from hora.cli.watch import watch_job
     from hora.connection import connect
 
     with connect() as client:
@@ -31,13 +30,34 @@ def submit_document(
             show_preview(client.dry_run(document), as_json)
             return
         job = client.submit(document)
-        if wait:
-            watch_job(client, job["id"], as_json, timeout_s)
-        elif as_json:
-            print_json(job)
-        else:
-            tell(job["id"])
-            say(f"Watch it with `hora show {job['id']} --wait`.")
+        _tell_or_watch(client, job, wait=wait, timeout_s=timeout_s, as_json=as_json)
+
+
+def submit_continued(
+    checkpoint: str, changes: "Json", *, dry_run: bool, wait: bool, timeout_s: float | None, as_json: bool
+) -> None:
+    """Submit a job that continues another one, `ID` or `ID@EPOCH`, by a clone of that job with changes."""
+    from hora.connection import connect
+
+    job_id = checkpoint.partition("@")[0]
+    changes = {**changes, "continue_from": f"job:{checkpoint}"}
+    with connect() as client:
+        if dry_run:
+            show_preview(client.dry_run_clone(job_id, changes), as_json)
+            return
+        _tell_or_watch(client, client.clone(job_id, changes), wait=wait, timeout_s=timeout_s, as_json=as_json)
+
+
+def _tell_or_watch(client: "Service", job: "Json", *, wait: bool, timeout_s: float | None, as_json: bool) -> None:
+    from hora.cli.watch import watch_job
+
+    if wait:
+        watch_job(client, job["id"], as_json, timeout_s)
+    elif as_json:
+        print_json(job)
+    else:
+        tell(job["id"])
+        say(f"Watch it with `hora show {job['id']} --wait`.")
 
 
 def submit_clone(client: "Service", job_id: str, changes: "Json", *, dry_run: bool, as_json: bool) -> None:

@@ -67,9 +67,9 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
         """Delete the job, which has ended, with its results, logs and files. It cannot be undone."""
         self._resource.delete(self.id)
 
-    def cancel(self) -> Self:
-        """Cancel the job. It ends within seconds."""
-        return self._become(self._resource.cancel(self.id))
+    def cancel(self, *, save: bool = False) -> Self:
+        """Cancel the job. It ends within seconds. With `save` it saves a checkpoint first."""
+        return self._become(self._resource.cancel(self.id, save=save))
 
     def pause(self) -> Self:
         """Pause the job."""
@@ -82,6 +82,10 @@ class Job(RecordsOfJob, Refreshable, JobView):  # type: ignore[no-redef]
     def clone(self, changes: Mapping[str, Any] | None = None, **fields: "Unpack[SpecFields]") -> "Job":
         """Submit the job's spec again with changes, as a new job."""
         return self._resource.clone(self.id, changes, **fields)
+
+    def continue_from(self, epoch: int | None = None, **fields: "Unpack[SpecFields]") -> "Job":
+        """Continue the job, which has ended, in a new one: from its newest checkpoint, or from that of an epoch."""
+        return self._resource.continue_from(self.id, epoch, **fields)
 
     def _goal(self) -> str | None:
         """The metric that says how good the job is."""

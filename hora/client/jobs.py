@@ -68,6 +68,14 @@ class Jobs(JobRecords):
         document = {**(changes or {}), **fields}
         return self._read(Job, self._service.clone(job_id, document, idempotency_key=idempotency_key))
 
+    def continue_from(self, job_id: str, epoch: int | None = None, **fields: "Unpack[SpecFields]") -> Job:
+        """Continue a job that has ended in a new one, with its spec and these changes, such as `epochs=20`.
+
+        It begins at the checkpoint of an epoch: by default at the newest that is kept.
+        """
+        checkpoint = f"job:{job_id}" if epoch is None else f"job:{job_id}@{epoch}"
+        return self.clone(job_id, {**fields, "continue_from": checkpoint})
+
     def import_run(
         self, folder: Path | str, *, project: str | None = None, on_bytes: Callable[[int], None] | None = None
     ) -> Job:

@@ -187,6 +187,7 @@ def job_details(
     attempt = attempt or {}
     plan = job.get("plan") or {}
     spec = job.get("spec") or {}
+    before = job.get("continued_from")
     rows: dict[str, object] = {
         "id": plain(job["id"]),
         "name": plain(job["name"]),
@@ -199,6 +200,7 @@ def job_details(
         "star": "yes" if job.get("starred") else None,
         "archived": "yes" if job.get("archived") else None,
         "study": place_in_study(job),
+        "continues": f"job {plain(before['job'])} from epoch {before['epoch']}" if before else None,
         "imported": f"run {plain(job['run_id'])}, trained with no service" if job.get("run_id") else None,
         **what_runs(spec),
         **_data(job.get("dataset")),

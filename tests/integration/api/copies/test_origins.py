@@ -124,3 +124,11 @@ def test_the_checkpoint_is_held_until_the_job_has_ended(api: TestClient, before:
     api.post(f"/v1/jobs/{job_id}/cancel")
     assert expired() == (True, True, True)
     assert api.delete(f"/v1/jobs/{before}").status_code == 204
+
+
+def test_a_clone_that_continues_has_the_spec_of_the_job_before(api: TestClient, before: str) -> None:
+    """As `hora submit --continue` and `client.jobs.continue_from` ask for it."""
+    clone = f"/v1/jobs/{before}/clone"
+    continued = api.post(clone, json={"continue_from": f"job:{before}@7", "epochs": 40}).json()
+    assert (continued["spec"]["epochs"], continued["spec"]["batch_size"]) == (40, SPEC["batch_size"])
+    assert continued["continued_from"] == {"job": before, "epoch": 7}
