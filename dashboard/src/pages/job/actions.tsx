@@ -1,4 +1,4 @@
-// The actions on a job: pause, resume, cancel, edit, compare, run again, train on from its weights, clone, archive, delete.
+// The actions on a job: pause, resume, cancel, edit, compare, run again, train on, continue, clone, archive, delete.
 
 import { useState } from "preact/hooks";
 import { call, Problem, post, randomKey } from "../../api/client.ts";
@@ -16,10 +16,11 @@ import { EditButton } from "./edit.tsx";
 import styles from "./header.module.css";
 import { useEver } from "./use_job.ts";
 
-type Verb = "cancel" | "pause" | "resume";
+type Verb = "cancel" | "cancel?save=true" | "pause" | "resume";
 
 export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
   const [problem, setProblem] = useState<Problem>();
+  const [saves, setSaves] = useState(false);
   const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
 
   const requestAction = (verb: Verb): Promise<void> => request(() => post(`/v1/jobs/${job.id}/${verb}`));
@@ -51,10 +52,19 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
           {hasWeights(job) && (
             <a
               class={styles["action"]}
-              href={`/new?clone=${job.id}&weights=1`}
+              href={`/new?clone=${job.id}&from=weights`}
               title="A new job that starts from the weights of this one"
             >
               Train on
+            </a>
+          )}
+          {mayContinue(job) && Boolean(job.checkpoint_bytes) && (
+            <a
+              class={styles["action"]}
+              href={`/new?clone=${job.id}&from=newest`}
+              title="A new job that goes on from the newest checkpoint of this one, with its optimizer and epoch"
+            >
+              Continue
             </a>
           )}
         </span>
@@ -66,9 +76,15 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
               text="Cancel"
               question={`Cancel ${job.name}?`}
               action="Cancel the job"
-              work={() => requestAction("cancel")}
+              work={() => requestAction(saves ? "cancel?save=true" : "cancel")}
             >
               {consequences(job)}
+              {job.status !== "queued" && (
+                <label>
+                  <input type="checkbox" checked={saves} onInput={() => setSaves(!saves)} /> Save a checkpoint first,
+                  from which a new job can continue
+                </label>
+              )}
             </AskedButton>
           </span>
         )
@@ -125,6 +141,11 @@ function AgainButton({ job }: { job: Job }) {
       A new job gets the same spec. To change something, clone it instead.
     </AskedButton>
   );
+}
+
+/** Whether another job can continue from a checkpoint of this one, if there is any. */
+export function mayContinue({ status, probe, run_id, artifacts_removed_at: removedAt }: Job): boolean {
+  return isTerminal(status) && probe === null && run_id == null && removedAt === null;
 }
 
 /** Whether another job can start from its weights. */

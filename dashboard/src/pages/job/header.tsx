@@ -89,6 +89,12 @@ function Facts({ job }: { job: Job }) {
           ))}
         </Fact>
       )}
+      {job.continued_from && (
+        <Fact name="Continues">
+          <a href={`/jobs/${job.continued_from.job}`}>{job.continued_from.job}</a> from epoch{" "}
+          {number(job.continued_from.epoch)}
+        </Fact>
+      )}
       {job.run_id && (
         <Fact name="Imported">
           run <code title="Trained with no service">{job.run_id}</code>

@@ -14,11 +14,11 @@ const ONCE = { every_s: Number.POSITIVE_INFINITY };
 export function NewPage() {
   const clone = param("clone").value;
   const advice = param("advice").value;
-  const isTrainingOn = param("weights").value === "1";
+  const from = param("from").value;
   const document = usePolled<OpenApi>("/openapi.json", ONCE);
   const me = usePolled<Me>("/v1/me", ONCE);
   const fields = useMemo(() => (document.data === undefined ? undefined : fieldsOf(document.data)), [document.data]);
-  const { start, problem } = useStart(clone, advice, isTrainingOn, fields);
+  const { start, problem } = useStart(clone, advice, from, fields);
   if (fields === undefined || start === undefined)
     return (
       <>
@@ -26,7 +26,5 @@ export function NewPage() {
         {problem !== undefined && !problem.isAway && <a href="/new">Start with an empty form</a>}
       </>
     );
-  return (
-    <JobForm key={`${clone} ${advice} ${isTrainingOn}`} fields={fields} start={start} advice={advice} me={me.data} />
-  );
+  return <JobForm key={`${clone} ${advice} ${from}`} fields={fields} start={start} advice={advice} me={me.data} />;
 }

@@ -26,7 +26,7 @@ const ONCE = { every_s: Number.POSITIVE_INFINITY };
 export function useStart(
   clone: string,
   advice: string,
-  isTrainingOn: boolean,
+  from: string,
   fields: readonly Field[] | undefined,
 ): LoadedStart {
   const job = usePolled<Job>(clone === "" ? null : `/v1/jobs/${encodeURIComponent(clone)}`, ONCE);
@@ -37,15 +37,25 @@ export function useStart(
   if (job.data === undefined || (isAdvised && list.data === undefined))
     return { start: undefined, problem: job.problem ?? list.problem };
   const chosen = list.data?.items.find(({ number }) => String(number) === advice);
-  return { start: startOf(job.data, chosen, fields, isTrainingOn), problem: undefined };
+  return { start: startOf(job.data, chosen, fields, from), problem: undefined };
 }
 
-/** `isTrainingOn`: it starts from the job's weights, and trains all layers. */
-export function startOf(job: Job, advice: Advice | undefined, fields: readonly Field[], isTrainingOn = false): Start {
-  const weights = { model: { weights: `job:${job.id}`, freeze_base: false } };
-  const spec = isTrainingOn ? merged(job.spec as JsonObject, weights) : (job.spec as JsonObject);
+/** `from`: what the new job takes over: "weights", "newest" or the epoch of a checkpoint; "": nothing but the spec. */
+export function startOf(job: Job, advice: Advice | undefined, fields: readonly Field[], from = ""): Start {
+  const spec = merged(job.spec as JsonObject, takenOver(job, from));
   if (advice === undefined) return { draft: differences(spec, fields), job, advised: [] };
   const change = advice.change as JsonObject;
   const advised = pathsOf(change, fields).filter((path) => !isSame(valueAt(change, path), valueAt(spec, path)));
   return { draft: differences(merged(spec, change), fields), job, advice, advised };
+}
+
+function takenOver({ id, spec, progress }: Job, from: string): JsonObject {
+  if (from === "") return {};
+  if (from === "weights") return { model: { weights: `job:${id}`, freeze_base: false } }; // of which all layers learn
+  const epochs = spec["epochs"] as number;
+  const trained = from === "newest" ? (progress.epoch ?? 0) : Number(from);
+  return {
+    continue_from: `job:${id}${from === "newest" ? "" : `@${from}`}`,
+    epochs: trained < epochs ? epochs : trained + epochs,
+  };
 }

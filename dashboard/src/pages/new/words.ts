@@ -127,6 +127,7 @@ const WORDS: Readonly<Partial<Record<Path, Words>>> = {
   goal: { group: "training", label: "Goal" },
   "goal.metric": { group: "training", label: "Goal's metric" },
   "goal.mode": { group: "training", label: "Goal's better values", empty: "as its name says" },
+  continue_from: { group: "training", label: "Continue from", empty: "none, it begins anew" },
   steps_per_epoch: { group: "training", label: "Steps per epoch", empty: "as many as the data has" },
   validation_steps: { group: "training", label: "Validation steps", empty: "the whole validation part" },
   seed: { group: "training", label: "Seed" },

@@ -6,6 +6,7 @@ import { goalMetricOf, metricsOf } from "../../../metrics.ts";
 import { Notice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { pathWith } from "../../../query.ts";
+import { mayContinue } from "../actions.tsx";
 import { RowsTable } from "../rows_table.tsx";
 import { useOfJob } from "../use_job.ts";
 import { FileLink } from "./file_link.tsx";
@@ -58,6 +59,16 @@ export function CheckpointsPanel({ job }: { job: Job }) {
             { name: "Size", isFigure: true, cell: (row) => bytes(row.bytes) },
             { name: "Saved", cell: ({ saved_at }) => moment(saved_at) },
             { name: "Files", cell: (row) => <Files job={job.id} checkpoint={row} /> },
+            ...(mayContinue(job)
+              ? [
+                  {
+                    name: "New job",
+                    cell: ({ epoch }: Checkpoint) => (
+                      <a href={`/new?clone=${job.id}&from=${epoch}`}>Continue from here</a>
+                    ),
+                  },
+                ]
+              : []),
           ]}
         />
       )}

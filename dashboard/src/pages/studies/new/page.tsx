@@ -18,7 +18,7 @@ export function NewStudyPage() {
   const document = usePolled<OpenApi>("/openapi.json", ONCE);
   const me = usePolled<Me>("/v1/me", ONCE);
   const fields = useMemo(() => (document.data === undefined ? undefined : fieldsOf(document.data)), [document.data]);
-  const ofJob = useStart(job, "", false, fields);
+  const ofJob = useStart(job, "", "", fields);
   const ofStudy = usePolled<Study>(study === "" ? null : `/v1/studies/${encodeURIComponent(study)}`, ONCE);
   const start = useMemo((): Draft | undefined => {
     if (study !== "") return ofStudy.data && (configurationOf(ofStudy.data) as JsonObject);
