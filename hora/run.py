@@ -22,7 +22,6 @@ import importlib
 import itertools
 import json
 import mmap
-import operator
 import os
 import re
 import shutil
@@ -35,9 +34,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from hora.run_media import Media, count
+
 __all__ = [
-    "alert", "artifacts", "checkpoint", "dataset", "latest_checkpoint", "local_rank", "params", "phase", "plan",
-    "progress", "rank", "report", "should_stop", "size", "spec",
+    "alert", "artifacts", "audio", "checkpoint", "confusion_matrix", "curve", "dataset", "histogram", "image",
+    "latest_checkpoint", "local_rank", "params", "phase", "plan", "pr", "progress", "rank", "report", "roc",
+    "should_stop", "size", "spec", "table",
 ]  # fmt: skip
 
 _METRICS_OF_LINE = 30  # then a line fits into what a pipe takes at once (PIPE_BUF): those of processes do not mix
@@ -111,9 +113,9 @@ def report(*, step: int | None = None, epoch: int | None = None, **numbers: Any)
     """
     fields: dict[str, Any] = {"kind": "report", "at": time.time()}
     if step is not None:
-        fields["step"] = _count("step", step)
+        fields["step"] = count("step", step)
     if epoch is not None:
-        fields["epoch"] = _count("epoch", epoch)
+        fields["epoch"] = count("epoch", epoch)
     metrics = {_name(name): _number(name, value) for name, value in numbers.items()}
     _phases.report_began()
     _send(fields, metrics, _phases.take())
@@ -174,16 +176,6 @@ def _amount(name: str, value: Any) -> float:
     if not 0 <= amount < 2**63:
         raise ValueError(f"{name} must be from 0 to 2**63, not {amount!r}")
     return amount
-
-
-def _count(name: str, value: Any) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
-    if not 0 <= count < 2**31:
-        raise ValueError(f"{name} must be from 0 to 2147483647, not {count}")
-    return count
 
 
 def _number(name: str, value: Any) -> float:
@@ -329,6 +321,14 @@ class phase:  # noqa: N801 - used as a function
             _send({"kind": "phase", "at": time.time(), "name": self._phase, "duration_s": seconds})
 
 
+# ---- media
+
+
+_media = Media(lambda: __getattr__("artifacts"), rank)
+image, audio, histogram, table = _media.image, _media.audio, _media.histogram, _media.table
+confusion_matrix, curve, roc, pr = _media.confusion_matrix, _media.curve, _media.roc, _media.pr
+
+
 # ---- checkpoints
 
 
@@ -341,7 +341,7 @@ def checkpoint(step: int) -> Iterator[Path]:
 
     It is complete or not there at all, whenever the process ends. Only that of rank 0 is kept. Raises `OSError`.
     """
-    number = _count("step", step)
+    number = count("step", step)
     if rank != 0:
         with tempfile.TemporaryDirectory(prefix="checkpoint-") as name:
             yield Path(name)

@@ -21,7 +21,9 @@ for epoch in range(epochs_done + 1, EPOCHS + 1):
         errors = inputs[train][batch] @ weights - targets[train][batch]
         weights -= run.params.get("lr", 0.1) * inputs[train][batch].T @ errors / len(errors)
         run.report(step=(epoch - 1) * 25 + start // BATCH + 1, epoch=epoch, mse=np.mean(errors**2))
-    run.report(epoch=epoch, val_mae=np.mean(np.abs(inputs[held_out] @ weights - targets[held_out])))
+    errors = inputs[held_out] @ weights - targets[held_out]
+    run.report(epoch=epoch, val_mae=np.mean(np.abs(errors)))
+    run.histogram("val/errors", errors, step=epoch)  # on the tab Media of the job's page
     run.progress(epoch, EPOCHS)
     with run.checkpoint(epoch) as folder:
         (folder / "state.json").write_text(json.dumps({"weights": list(weights), "epoch": epoch}))
