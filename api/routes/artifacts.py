@@ -1,4 +1,4 @@
-"""Artifacts: list the files that a job left, and download them, one by one or as an archive.
+"""Artifacts: list the files of a job, and its media by name and step, and download them: one by one, or as an archive.
 
 They are on the disk of the job's lead host, and if the stack has a store, copies of them are there. This machine's own
 disk has the newest ones if it is the lead host. Otherwise the store is asked first: a folder of another host that is
@@ -21,17 +21,19 @@ from api.files.archives import TAR, Archive, BrokenOff
 from api.files.downloads import disk_chunks, media_type_of
 from api.files.sent_files import Redirect, WantedHere
 from api.openapi import problems
-from api.polling.entity_tags import UNCHANGED, answer_with, is_known, tag_of, unchanged
+from api.polling.entity_tags import UNCHANGED, answer_or_304, answer_with, is_known, tag_of, unchanged
 from api.problems import Problem
 from jobs.data import artifact_files, artifacts
 from jobs.data.artifact_files import Artifact, ArtifactNotFound, ArtifactsUnseen, OpenArtifact
 from jobs.data.artifacts import ArtifactPlace, ArtifactsRemoved, artifact_place
+from jobs.data.media import media_among
 from jobs.db import cursors
 from jobs.db.cursors import Page
 from jobs.lifecycle.store import get_job
 from jobs.people import audit
 from jobs.views.artifacts import ArtifactView
 from jobs.views.base import Listed
+from jobs.views.media import MediaView
 
 if TYPE_CHECKING:
     from jobs.copies.manifests import ArtifactsManifest, CopiedFile
@@ -92,6 +94,29 @@ async def list_artifacts(
         for artifact in page.items
     ]
     return answer_with(Listed[ArtifactView](items=views, next_cursor=page.next_cursor), tag)
+
+
+@routes.get(
+    "/jobs/{job_id}/media",
+    response_model=Listed[MediaView],
+    responses=UNCHANGED | problems(s404="No such job", s409=_UNSEEN),
+)
+async def list_media(
+    job_id: JobId,
+    services: ServicesHere,
+    limit: PageLimit = 100,
+    cursor: Annotated[
+        CursorText | None, Query(max_length=10_000, description="`next_cursor` of the previous page")
+    ] = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response:
+    """List the pictures, sounds, histograms, tables and curves of a job, with their steps, sorted by name.
+
+    They are artifacts with paths `media/NAME/STEP.ENDING`. Download them as such.
+    """
+    of_job = await _artifacts_of(services, job_id)
+    page = await run_in_threadpool(_media_page, services, job_id, of_job, limit=limit, cursor=cursor)
+    return answer_or_304(page, if_none_match)
 
 
 @routes.delete(
@@ -201,6 +226,16 @@ def _page(
     of = f"artifacts {job_id}"
     with services.sessions() as session:
         return cursors.part_of(session, of_job, limit=limit, cursor=cursor, of=of, key=lambda artifact: artifact.path)
+
+
+def _media_page(
+    services: Services, job_id: str, of_job: Sequence[Artifact], *, limit: int, cursor: str | None
+) -> Listed[MediaView]:
+    of, media = f"media {job_id}", media_among(of_job)
+    with services.sessions() as session:
+        page = cursors.part_of(session, media, limit=limit, cursor=cursor, of=of, key=lambda each: each.key)
+    paths = {artifact.path for artifact in of_job}
+    return Listed[MediaView](items=[each.view(paths) for each in page.items], next_cursor=page.next_cursor)
 
 
 async def _artifacts_of(services: Services, job_id: str) -> Sequence[Artifact]:

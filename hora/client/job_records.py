@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from hora.client.lists import Items
+from hora.client.media import Media
 from hora.client.news import NEWS, News
 from hora.client.resource import Resource, described, reads, reads_list, reads_pages, reads_stream, returns
 from hora.client.series import Axis, Metrics
@@ -47,6 +49,11 @@ class JobRecords(Resource):
         series = self._service.metrics(job_id, name=name, rank=rank, axis=axis, max_points=max_points)
         return Metrics.read(series, axis)
 
+    def media(self, job_id: str, name: str | None = None) -> Items[Media]:
+        """What a script kept by step: pictures, sounds, histograms, tables and curves. Of this name, or all."""
+        found = (self._read(Media, one) for one in self._service.media(job_id))
+        return Items(one.of(self._service, job_id) for one in found if name in (None, one.name))
+
     def follow(self, job_id: str, *, include: Sequence[str] | None = None) -> Iterator[News]:
         """The news of the job as they happen, from its start to its end. The last one is an `EndNews`.
 
@@ -79,6 +86,7 @@ class RecordsOfJob:
     logs = of_job(JobRecords.logs)
     follow = of_job(JobRecords.follow)
     artifacts = of_job(JobRecords.artifacts)
+    media = of_job(JobRecords.media)
     download = of_job(JobRecords.download)
     remove_artifacts = of_job(JobRecords.remove_artifacts)
     checkpoints = of_job(JobRecords.checkpoints)

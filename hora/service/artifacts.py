@@ -16,6 +16,15 @@ class ArtifactCalls(Calls):
         """The files of a job, sorted by path: `{path, bytes, modified_at, media_type}`."""
         yield from self._wire.pages(api_path("jobs", job_id, "artifacts"), {"limit": page_size})
 
+    def media(self, job_id: str, *, page_size: int = 500) -> Iterator[Json]:
+        """What a job kept by step, sorted by name: `{name, kind, steps: [{step, path, bytes, ...}]}`."""
+        yield from self._wire.pages(api_path("jobs", job_id, "media"), {"limit": page_size})
+
+    def artifact_content(self, job_id: str, path: str) -> bytes:
+        """The bytes of a file of a job."""
+        with self._wire.download(api_path("jobs", job_id, "artifacts", *path.split("/")), {}) as answer:
+            return answer.read()
+
     def remove_artifacts(self, job_id: str) -> None:
         """Remove the artifacts and checkpoints of a job that has ended."""
         self._wire.send("DELETE", api_path("jobs", job_id, "artifacts"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hora import Client
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
@@ -31,6 +32,7 @@ for step in range(done + 1, {STEPS} + 1):
     run.report(step=step, mae=1 / step)
     if step % {EPOCH} == 0:
         run.report(epoch=step // {EPOCH}, val_mae=2 / step)
+        run.table("val/epochs", ["rank", "epoch"], [[run.rank, step // {EPOCH}]], step=step)
     stopping = run.should_stop()
     if stopping or step % {EPOCH} == 0:
         with run.checkpoint(step) as folder:
@@ -80,7 +82,15 @@ def whole_curves(client: Service, job_id: str, *ranks: int) -> None:
     assert val_mae == {step: 2 / step for step in range(EPOCH, STEPS + 1, EPOCH)}
 
 
-def test_a_script_on_two_ranks_leaves_curves_metrics_and_an_artifact(stack_of_code: Stack, person: Service) -> None:
+def one_table_an_epoch(stack: Stack, job_id: str) -> None:
+    """That rank 0 wrote, also the ones that were written twice."""
+    with Client(stack.url, stack.token) as client:
+        [tables] = client.jobs.media(job_id)
+        assert [each.step for each in tables.steps] == list(range(EPOCH, STEPS + 1, EPOCH))
+        assert tables.read(step=2 * EPOCH) == {"columns": ["rank", "epoch"], "rows": [[0, 2]]}
+
+
+def test_a_script_on_two_ranks_leaves_curves_metrics_and_files(stack_of_code: Stack, person: Service) -> None:
     job_id = submitted(stack_of_code, params={"pace_s": 0.01})
     job = ended(person, job_id)
     assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
@@ -94,6 +104,7 @@ def test_a_script_on_two_ranks_leaves_curves_metrics_and_an_artifact(stack_of_co
     assert "from step 0 with ['--batch=8', '0.01']" in lines
     artifacts = stack_of_code.home / "runs" / job_id / "artifacts"
     assert (artifacts / "model.txt").read_text() == "trained"
+    one_table_an_epoch(stack_of_code, job_id)
     assert not (stack_of_code.home / "runs" / job_id / "attempt-1" / "code").exists()
     no_process_left(person, job_id)
 
@@ -107,6 +118,7 @@ def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code
     first, second = person.attempts(job_id)
     assert first["end_reason"] == "rank_failed"
     assert second["resumed_step"] >= EPOCH
+    one_table_an_epoch(stack_of_code, job_id)
     whole_curves(person, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
 
 

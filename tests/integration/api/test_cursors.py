@@ -44,6 +44,7 @@ LISTS = {
     "/v1/jobs/{job_id}/events": "events {job_id}",
     "/v1/jobs/{job_id}/attempts": "attempts {job_id}",
     "/v1/jobs/{job_id}/artifacts": "artifacts {job_id}",
+    "/v1/jobs/{job_id}/media": "media {job_id}",
     "/v1/jobs/{job_id}/checkpoints": "checkpoints {job_id}",
 }
 PAYLOADS = [
@@ -102,7 +103,8 @@ def test_a_signed_position_is_read(api: TestClient, sessions: Sessions, ids: dic
     """So that the test above refuses for the right reason: these cursors differ from its own only in the position."""
     right = {
         b'["a"]': ["/v1/hosts", "/v1/projects", "/v1/users", "/v1/datasets", "/v1/uploads", "/v1/webhooks",
-                   "/v1/views", "/v1/models", "/v1/jobs/{job_id}/artifacts", "/v1/jobs/groups"],
+                   "/v1/views", "/v1/models", "/v1/jobs/{job_id}/artifacts", "/v1/jobs/{job_id}/media",
+                   "/v1/jobs/groups"],
         b"[1]": ["/v1/webhooks/{webhook_id}/deliveries", "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/attempts",
                  "/v1/datasets/{dataset}"],
         b"[1, 1]": ["/v1/jobs/{job_id}/checkpoints"],

@@ -20,7 +20,7 @@ _QUICK = """
     download_code drain_host follow_jobs forget_host get_article get_dataset get_dataset_sample get_dataset_version
     get_host get_job get_me get_token get_upload get_view get_webhook list_article_versions list_articles
     list_artifacts list_attempts list_audit_entries list_checkpoints list_dataset_samples list_datasets list_deliveries
-    list_models list_projects list_tokens list_uploads list_users list_views list_webhooks look_at_artifact
+    list_media list_models list_projects list_tokens list_uploads list_users list_views list_webhooks look_at_artifact
     look_at_checkpoint pause_job put_upload_content redeliver_delivery register_dataset remove_artifacts
     remove_dataset_version remove_project_member remove_upload resume_job revoke_token start_upload test_webhook
     undrain_host

@@ -163,7 +163,7 @@ TOKENS = (
     Case("admin_token", "", needs=ADMIN),
     Case("token_of_dora", "dora"),
 )
-READ_OF_JOB = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts")
+READ_OF_JOB = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts", "/media")
 
 ROWS = (
     # Without a token
