@@ -30,7 +30,7 @@ _PAGE_ASSETS = (f"{page.ASSETS}/", f"{help_pages.ASSETS}/", f"{docs_page.PATH}/"
 # Scripts and styles only from this origin, and none inside the document: so text that is read as markup cannot run.
 # Every answer has it, not only HTML: a 304 says nothing of its type, and browsers store the headers of a 304.
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _SECURITY_HEADERS = (

@@ -10,9 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from hora.service import Service
+from hora.service.code_folders import code_folder
+from hora.service.sending_code import send_code
 from tests.archives import chips, zip_of
 from tests.browser.views import VIEWS
 from tests.waiting import until
@@ -59,6 +63,22 @@ _RESTARTED: Json = {
 }  # fmt: skip
 _CANCELLED: Json = {**ENDLESS, "name": "wrong labels", "learning_rate": 0.0001, "labels": _TUNING}
 _BRIEF_STUDY: Json = {**STUDY, "base": {**STUDY["base"], "epochs": 2}, "repeats": 1}
+KEEPS = """\
+import numpy as np
+from hora import run
+
+random = np.random.default_rng(seed=3)
+for step in (100, 200, 300):
+    truth = random.integers(0, 4, 500)
+    scores = np.eye(4)[truth] * step / 900 + random.random((500, 4))
+    run.image("val/samples", random.random((24, 72, 3)) * step / 300, step=step, caption=f"made up at step {step}")
+    run.histogram("weights/dense", random.normal(scale=step, size=4000), step=step)
+    run.confusion_matrix("val/confusion", truth, scores, labels=["cat", "dog", "emu", "fox"], step=step)
+    run.roc("val/roc", truth, scores, step=step, labels=["cat", "dog", "emu", "fox"])
+    run.report(step=step, loss=1 / step)
+run.table("val/worst", ["file", "truth", "predicted", "loss"], [[f"{n}.png", "cat", "fox", 9.5 - n] for n in range(8)])
+run.audio("tone", np.sin(np.arange(800) / 4), rate=8000)
+"""
 ARTICLE = """\
 Larger batches were **faster** and no less accurate:
 
@@ -113,6 +133,7 @@ def fill(team: Team, *, briefly: bool = False) -> None:
     study = team.ada.submit_study(_BRIEF_STUDY if briefly else STUDY)["id"]
     submitted = [team.of(who).submit(spec)["id"] for who, spec in jobs]
     restarted = team.grace.submit({**_RESTARTED, "epochs": 12} if briefly else _RESTARTED)["id"]
+    submitted.append(add_script(team))
     dataset = add_dataset(team)
     lose_a_rank(team.grace, restarted, epochs=2 if briefly else 20)
     if not briefly:
@@ -125,6 +146,16 @@ def fill(team: Team, *, briefly: bool = False) -> None:
     team.ada.wait_dataset("chips", dataset, timeout_s=300)
     add_texts(team, study)
     keep_busy(team)
+
+
+def add_script(team: Team) -> str:
+    """Submit a script that keeps pictures, tables and curves. The stack must run code. Returns the job's id."""
+    with TemporaryDirectory() as folder:
+        Path(folder, "train.py").write_text(KEEPS)
+        code = send_code(team.admin, code_folder(Path(folder)))["digest"]
+    spec = {"name": "what it saw", "code": code, "command": ["python", "train.py"], "gpus": 1}
+    job_id: str = team.admin.submit(spec)["id"]
+    return job_id
 
 
 def add_dataset(team: Team) -> int:

@@ -8,6 +8,7 @@ Without them a new stack is filled first, which takes four minutes.
 
 import argparse
 import io
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -77,6 +78,7 @@ def _scene() -> Iterator[Service]:
     with tempfile.TemporaryDirectory(prefix="hora-") as name:
         folder = Path(name)
         folder.chmod(0o755)
+        os.environ["HORA_CODE"] = "on"
         with Stack(folder / "home", port=0, slots=2) as stack, team_at(stack.url, stack.token) as team:
             fill(team)
             yield team.admin

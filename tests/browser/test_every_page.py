@@ -18,10 +18,12 @@ from tests.browser.views import SIZES, VIEWS, View, ids_by_name, path_of
 
 @pytest.fixture(scope="module")
 def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "every-page", port=0, slots=2) as stack:
-        with team_at(stack.url, stack.token) as team:
-            fill(team, briefly=True)
-        yield stack
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        with Stack(session_folder / "every-page", port=0, slots=2) as stack:
+            with team_at(stack.url, stack.token) as team:
+                fill(team, briefly=True)
+            yield stack
 
 
 @pytest.fixture(scope="module")

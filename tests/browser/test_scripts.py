@@ -15,6 +15,7 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from tests.browser.conftest import STARTED_MS, Troubles
+from tests.browser.scene import KEEPS
 from tests.browser.test_training import grows
 from tests.code import store_code
 from tests.pictures import encoded, photo
@@ -229,3 +230,34 @@ def test_the_longest_name_of_a_metric_fits_on_a_narrow_page(page: Page, service:
             box = best.bounding_box()
             assert box is not None
             assert box["x"] + box["width"] <= NARROW_PX
+
+
+def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
+    engine = engine_for(site.database_url)
+    code = store_code(sessions_for(engine), {"train.py": KEEPS}, owner=service.me()["user"])
+    engine.dispose()
+    job_id = service.submit({"name": "keeps", "code": code, "command": spec["command"], "gpus": 1})["id"]
+    service.wait(job_id, timeout_s=STARTED_MS / 1000)
+    page.goto(f"/jobs/{job_id}")
+    page.get_by_role("link", name="Media").click()
+    samples = page.get_by_role("region", name="val/samples", exact=True)
+    expect(samples.get_by_text("made up at step 300")).to_be_visible()
+    expect(samples.get_by_role("img")).to_have_js_property("naturalWidth", 72)
+    samples.get_by_role("button", name="Previous step").click()
+    expect(samples.get_by_text("made up at step 200")).to_be_visible()
+    samples.get_by_role("slider", name="Step of val/samples").press("ArrowLeft")
+    expect(samples.get_by_text("made up at step 100")).to_be_visible()
+    expect(samples.get_by_role("button", name="Previous step")).to_be_disabled()
+    with page.expect_download() as download:
+        samples.get_by_role("link", name="step 100").click()
+    assert download.value.suggested_filename == "0000000100.png"
+    confusion = page.get_by_role("region", name="val/confusion", exact=True)
+    expect(confusion.get_by_role("rowheader", name="fox")).to_be_visible()
+    roc = page.get_by_role("region", name="val/roc", exact=True)
+    expect(roc.get_by_role("slider", name="Cursor of true positive rate")).to_be_visible()
+    expect(roc).to_contain_text("fox, AUC 0.")
+    histogram = page.get_by_role("region", name="weights/dense", exact=True)
+    expect(histogram.get_by_role("slider", name="Cursor of count")).to_be_visible()
+    page.get_by_role("region", name="val/worst", exact=True).scroll_into_view_if_needed()
+    expect(page.get_by_role("cell", name="9.5")).to_be_visible()
+    assert page.evaluate("document.querySelector('audio').error") is None

@@ -41,6 +41,7 @@ VIEWS: Mapping[str, View] = {
     "job-artifacts": View("/jobs/{lenet5 on two}?tab=artifacts", "model.keras", refusal="409"),
     "job-events": View("/jobs/{lenet5 on two}?tab=events", "submitted"),
     "job-notes": View("/jobs/{lenet5 on two}?tab=notes", "Write notes"),
+    "job-media": View("/jobs/{what it saw}?tab=media", "val/samples"),
     "job-probe": View("/jobs/{which batch}", "succeeded"),
     "compare": View("/compare?jobs={mlp b32},{mlp b128},{mlp sgd},{mlp dropout}", "Runs side by side", "light-wide"),
     "compare-groups": View("/compare?study={digits scaling}&group=cell", "Runs side by side"),

@@ -31,6 +31,7 @@ export type Summary = Schemas["SummaryView"];
 export type Code = Schemas["CodeView"];
 export type CodeDifference = Schemas["CodeDifferenceView"];
 export type Artifact = Schemas["ArtifactView"];
+export type Media = Schemas["MediaView"];
 export type Checkpoint = Schemas["CheckpointView"];
 export type Analysis = Schemas["Analysis"];
 export type Finding = Schemas["Finding"];

@@ -118,8 +118,8 @@ def test_the_page_has_a_strict_content_security_policy(browser: TestClient) -> N
     policy = browser.get("/jobs/3k9v0t2m7x1q", headers=BROWSER).headers["content-security-policy"]
 
     assert set(policy.split("; ")) == {
-        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "font-src 'self'",
-        "connect-src 'self'", "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'",
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "media-src 'self'",
+        "font-src 'self'", "connect-src 'self'", "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'",
     }  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 // A host in full: its state, its load and its slots.
 
-import type { RefObject } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import type { Host } from "../../api/types.ts";
 import { bytes, moment, number } from "../../format.ts";
+import { useSeen } from "../../seen.ts";
 import { Actions } from "./actions.tsx";
 import styles from "./host_card.module.css";
 import { HostBadge, sinceWhen } from "./host_state.tsx";
@@ -102,16 +102,4 @@ function clock(host: Host): string {
   const offset_s = infoOf(host, "clock_offset_s");
   if (typeof offset_s !== "number" || Math.abs(offset_s) < CLOCK_OFF_S) return "";
   return `its clock is ${number(Math.abs(offset_s), 2)} s ${offset_s > 0 ? "ahead" : "behind"}`;
-}
-
-/** Whether an element is, or was about to be, in view. */
-function useSeen(element: RefObject<HTMLElement | null>): boolean {
-  const [isSeen, setSeen] = useState(false);
-  useEffect(() => {
-    if (element.current === null) return;
-    const watcher = new IntersectionObserver((entries) => setSeen(entries.at(-1)?.isIntersecting ?? false));
-    watcher.observe(element.current);
-    return () => watcher.disconnect();
-  }, [element]);
-  return isSeen;
 }

@@ -1,7 +1,7 @@
 // The page of a job at /jobs/ID: its header, why it failed, and its parts as tabs.
 
 import { useEffect } from "preact/hooks";
-import type { Advice, Attempt, Job, JobEvent, Listed } from "../../api/types.ts";
+import type { Advice, Attempt, Job, JobEvent, Listed, Media } from "../../api/types.ts";
 import { Notice, Waiting } from "../../parts/notice.tsx";
 import { withParams } from "../../query.ts";
 import { param, query } from "../../url.ts";
@@ -11,6 +11,7 @@ import { EventsPanel } from "./events/events.tsx";
 import { Failure } from "./failure.tsx";
 import { Header } from "./header.tsx";
 import { LogPanel } from "./logs/log_panel.tsx";
+import { MediaPanel } from "./media/media_panel.tsx";
 import { NotesPanel } from "./notes/notes_panel.tsx";
 import { Overview } from "./overview.tsx";
 import styles from "./page.module.css";
@@ -28,6 +29,7 @@ const TABS = [
   ["artifacts", "Artifacts"],
   ["events", "Events"],
   ["notes", "Notes"],
+  ["media", "Media"], // the last one: it comes when its list has
 ] as const;
 
 const ADVICE_S = 60; // the api computes the advice of a live job for each request
@@ -70,6 +72,9 @@ function Loaded({ job, events, onChange }: LoadedProps) {
   const isAdvised = job.attempt > 0 && (isOverview || job.status === "failed");
   const advicePath = isAdvised ? `/v1/jobs/${job.id}/advice` : null;
   const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, ADVICE_S);
+  const mediaPath = job.code !== null && job.attempt > 0 ? `/v1/jobs/${job.id}/media?limit=500` : null;
+  const media = useOfJob<Listed<Media>>(mediaPath, job.revision, job.ended_at === null ? 15 : 60);
+  const isShown = { code: job.code !== null, media: !!media.data?.items.length } as Readonly<Record<string, boolean>>;
   return (
     <div class={styles["page"]}>
       <Header job={job} onChange={onChange}>
@@ -77,7 +82,7 @@ function Loaded({ job, events, onChange }: LoadedProps) {
         <Timeline job={job} attempts={attempts.data?.items} events={events} />
       </Header>
       <nav class={styles["tabs"]} aria-label="Parts of the job">
-        {TABS.filter(([value]) => value !== "code" || job.code !== null).map(([value, text]) => (
+        {TABS.filter(([value]) => isShown[value] ?? true).map(([value, text]) => (
           <a
             key={value}
             href={`?${withParams(query.value, { tab: value === "overview" ? null : value, file: null })}`}
@@ -103,6 +108,13 @@ function Loaded({ job, events, onChange }: LoadedProps) {
         </>
       )}
       {tab.value === "notes" && <NotesPanel job={job} onChange={onChange} />}
+      {tab.value === "media" &&
+        mediaPath !== null &&
+        (media.data === undefined ? (
+          <Waiting problem={media.problem} subject="the media" />
+        ) : (
+          <MediaPanel job={job} items={media.data.items} />
+        ))}
       {tab.value === "events" && <EventsPanel events={events} />}
       {isOverview && <Overview job={job} advice={advice} />}
     </div>

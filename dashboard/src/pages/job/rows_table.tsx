@@ -8,6 +8,7 @@ export interface Column<T> {
   readonly cell: (row: T) => ComponentChildren;
   readonly isFigure?: boolean;
   readonly title?: (row: T) => string;
+  readonly background?: (row: T) => string | undefined;
 }
 
 interface Props<T> {
@@ -49,6 +50,7 @@ export function RowsTable<T>({ label, columns, rows, keyOf, isInset = false }: P
                     scope={index === 0 ? "row" : undefined}
                     class={alignment(column)}
                     title={column.title?.(row)}
+                    style={{ background: column.background?.(row) }}
                   >
                     {column.cell(row)}
                   </Cell>

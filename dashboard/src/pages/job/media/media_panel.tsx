@@ -1,0 +1,152 @@
+// What a job kept by step: pictures, sounds, histograms, tables and curves. Each has a slider for its step.
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import { usePolled } from "../../../api/polled.ts";
+import type { Job, Media } from "../../../api/types.ts";
+import { Plot } from "../../../charts/plot.tsx";
+import { tint } from "../../../charts/ramp.ts";
+import { newScope } from "../../../charts/scope.ts";
+import { countText, number } from "../../../format.ts";
+import { Notice, Waiting } from "../../../parts/notice.tsx";
+import { Panel } from "../../../parts/panel.tsx";
+import { useSeen } from "../../../seen.ts";
+import { useText } from "../code/use_text.ts";
+import { addressOf } from "../results/file_link.tsx";
+import { RowsTable } from "../rows_table.tsx";
+import { linesOf, matrixOf, type Rows, tableOf } from "./content.ts";
+import styles from "./media.module.css";
+
+type Step = Media["steps"][number];
+
+const MOST_ROWS = 200;
+const SMALL_PX = 200; // pictures up to this width show their pixels
+const ONCE = { every_s: Number.POSITIVE_INFINITY };
+
+export function MediaPanel({ job, items }: { job: Job; items: readonly Media[] }) {
+  if (items.length === 0) return <Notice title="No media">A script keeps pictures, tables and curves by step.</Notice>;
+  return (
+    <div class={styles["cards"]}>
+      {items.map((media) => (
+        <Card key={`${media.kind} ${media.name}`} above={`/v1/jobs/${job.id}/artifacts`} media={media} />
+      ))}
+    </div>
+  );
+}
+
+function Card({ above, media }: { above: string; media: Media }) {
+  const { name, steps } = media;
+  const last = steps.length - 1;
+  const [chosen, setChosen] = useState<number | null>(null);
+  const found = steps.findIndex(({ step }) => step === chosen);
+  const place = chosen === null || found < 0 ? last : found; // without a choice it follows the newest step
+  const choose = (next: number): void => setChosen(next < last ? (steps[next] as Step).step : null);
+  const file = steps[place] as Step;
+  const tools = (
+    <>
+      {last > 0 && (
+        <>
+          <button type="button" aria-label="Previous step" disabled={place === 0} onClick={() => choose(place - 1)}>
+            ‹
+          </button>
+          <input
+            type="range"
+            aria-label={`Step of ${name}`}
+            aria-valuetext={stepText(file)}
+            max={last}
+            value={place}
+            onInput={(event) => choose(event.currentTarget.valueAsNumber)}
+          />
+          <button type="button" aria-label="Next step" disabled={place === last} onClick={() => choose(place + 1)}>
+            ›
+          </button>
+        </>
+      )}
+      <a title="Download" href={addressOf(above, file.path)} download>
+        {stepText(file)}
+      </a>
+    </>
+  );
+  return (
+    <Panel title={name} tools={tools}>
+      <Content above={above} media={media} file={file} />
+    </Panel>
+  );
+}
+
+function stepText({ step }: Step): string {
+  return step === null ? "whole run" : `step ${number(step)}`;
+}
+
+function Content({ above, media: { name, kind }, file }: { above: string; media: Media; file: Step }) {
+  const element = useRef<HTMLDivElement>(null);
+  const isSeen = useSeen(element);
+  const source = addressOf(above, file.path);
+  return (
+    <div ref={element} class={styles["content"]}>
+      {kind === "image" ? (
+        <>
+          <img
+            src={source}
+            alt={`${name}, ${stepText(file)}`}
+            loading="lazy"
+            onLoad={({ currentTarget: image }) =>
+              image.classList.toggle(styles["small"] ?? "", image.naturalWidth <= SMALL_PX)
+            }
+          />
+          {file.caption_path && isSeen && <Caption address={addressOf(above, file.caption_path)} />}
+        </>
+      ) : kind === "audio" ? (
+        // biome-ignore lint/a11y/useMediaCaption: a script keeps no captions of sounds
+        <audio controls src={source} preload="none" aria-label={name} />
+      ) : (
+        <Figure kind={kind} name={name} address={isSeen ? source : null} />
+      )}
+    </div>
+  );
+}
+
+function Caption({ address }: { address: string }) {
+  return <p>{useText(address).text}</p>;
+}
+
+function Figure({ kind, name, address }: { kind: Media["kind"]; name: string; address: string | null }) {
+  const { data, problem } = usePolled<unknown>(address, ONCE);
+  const shown = useRef(data);
+  if (data !== undefined) shown.current = data; // the last one stays until the next one has come
+  const content = shown.current;
+  if (content === undefined) return address && <Waiting problem={problem} subject={name} />;
+  if (kind === "table") return <Cells name={name} {...tableOf(content)} />;
+  if (kind === "confusion_matrix") return <Cells name={name} {...matrixOf(content)} />;
+  return <Lines content={content} />;
+}
+
+function Lines({ content }: { content: unknown }) {
+  const scope = useMemo(() => newScope(), []);
+  const { xName, yName, lines } = useMemo(() => linesOf(content), [content]);
+  return <Plot title={yName} lines={lines} scope={scope} xName={xName} />;
+}
+
+function Cells({ name, columns, rows }: Rows & { name: string }) {
+  return (
+    <>
+      <RowsTable<{ readonly cells: Rows["rows"][number]; readonly index: number }>
+        label={`Table of ${name}`}
+        rows={rows.slice(0, MOST_ROWS).map((cells, index) => ({ cells, index }))}
+        keyOf={({ index }) => index}
+        columns={columns.map((column, index) => ({
+          name: column,
+          cell: ({ cells }) => cells[index]?.text,
+          background: ({ cells }) => {
+            const share = cells[index]?.share;
+            return share === undefined ? undefined : tint(share);
+          },
+        }))}
+      />
+      {rows.length > MOST_ROWS && (
+        <p>
+          The first {number(MOST_ROWS)} of {countText(rows.length, "row")}.
+        </p>
+      )}
+    </>
+  );
+}
