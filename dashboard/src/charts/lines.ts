@@ -69,6 +69,16 @@ export function indexNearest(xs: Numbers, x: number): number {
   return x - (xs[before] as number) <= (xs[before + 1] as number) - x ? before : before + 1;
 }
 
+/** The value of a line at `x`, which may lie between two points; NaN before its first and after its last point. */
+export function valueAt({ xs, ys }: { readonly xs: Numbers; readonly ys: Numbers }, x: number): number {
+  const before = indexUpTo(xs, x);
+  const [here, there] = [xs[before], xs[before + 1]];
+  if (here === x) return ys[before] as number;
+  if (here === undefined || there === undefined) return Number.NaN;
+  const share = (x - here) / (there - here);
+  return (ys[before] as number) * (1 - share) + (ys[before + 1] as number) * share;
+}
+
 /** The index of the point nearest to `place`; with null, of the last point in view that has a value. -1 without any. */
 export function indexAt({ xs, ys }: Line, place: number | null, range: Range | null): number {
   if (place !== null) return indexNearest(xs, place);

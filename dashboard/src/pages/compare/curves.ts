@@ -1,11 +1,10 @@
 // The metrics of many runs, from the api's answer to lines of charts. Pure.
 
 import type { Job, JobMetrics } from "../../api/types.ts";
-import type { Line } from "../../charts/lines.ts";
+import { type Line, valueAt } from "../../charts/lines.ts";
 import type { Unit } from "../../charts/ticks.ts";
 import { goalMetricOf, inOrder, isMeasured, isScript, metricsOf } from "../../metrics.ts";
 import type { Band } from "../job/charts/points.ts";
-import { valueAt } from "./group_curve.ts";
 
 export interface Curve {
   readonly xs: Float64Array;

@@ -4,7 +4,7 @@
 // seconds, are averaged within equal parts of the axis. Between two of its points a run has the value between them;
 // before its first and after its last point, and within a gap, it has none.
 
-import { indexUpTo, type Numbers } from "../../charts/lines.ts";
+import { type Numbers, valueAt } from "../../charts/lines.ts";
 import { boxOf } from "../../charts/quartiles.ts";
 import { withoutBias } from "../job/charts/means.ts";
 import type { Curve } from "./curves.ts";
@@ -79,16 +79,6 @@ function meansOfParts(run: Points, middles: readonly number[], from: number, siz
     counts[part] = (counts[part] as number) + 1;
   }
   return middles.map((x, part) => (counts[part] ? (sums[part] as number) / (counts[part] as number) : valueAt(run, x)));
-}
-
-/** The value of a run at `x`; NaN where it has none. */
-export function valueAt({ xs, ys }: { xs: Numbers; ys: Numbers }, x: number): number {
-  const before = indexUpTo(xs, x);
-  const [here, there] = [xs[before], xs[before + 1]];
-  if (here === x) return ys[before] as number;
-  if (here === undefined || there === undefined) return Number.NaN;
-  const share = (x - here) / (there - here);
-  return (ys[before] as number) * (1 - share) + (ys[before + 1] as number) * share;
 }
 
 /** The figures at each place where at least one run has a value. */
