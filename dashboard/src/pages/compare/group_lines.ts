@@ -1,7 +1,7 @@
 // The lines of a chart of groups: the mean or median of each group with its spread, and the runs of the group in focus. Pure.
 
 import type { Line, Spread } from "../../charts/lines.ts";
-import { smoothed } from "../../charts/smoothing.ts";
+import { type Smoothing, smoothed, weightOf } from "../../charts/smoothing.ts";
 import type { Curve } from "./curves.ts";
 import { type GroupCurve, groupCurve } from "./group_curve.ts";
 import type { Group } from "./groups.ts";
@@ -45,7 +45,7 @@ export interface Focus {
 const MOST_BANDS = 8; // more areas than this cover each other
 
 /** Runs, then means on top of them. While a group or a run is in focus, the others are faint. */
-export function groupLines(means: readonly GroupMean[], look: Look, smooth: number, { focus, open }: Focus): Line[] {
+export function groupLines(means: readonly GroupMean[], look: Look, smooth: Smoothing, { focus, open }: Focus): Line[] {
   const holder = means.find(({ group, runs }) => group.key === focus || runs.some(([{ id }]) => id === focus));
   const isBack = ({ key }: Group): boolean => holder !== undefined && holder.group.key !== key;
   const shown = means.filter(({ group }) => group === holder?.group || open.has(group.key));
@@ -65,7 +65,7 @@ export function groupLines(means: readonly GroupMean[], look: Look, smooth: numb
         name: group.name,
         xs: curve.xs,
         ys,
-        ...(smooth > 0 ? { smooth: smoothed(curve.xs, ys, smooth) } : {}),
+        ...(weightOf(smooth) > 0 ? { smooth: smoothed(curve.xs, ys, smooth) } : {}),
         spread: { ...spreadOf(curve, ys, look.band), isHidden: isBandHidden },
         counts: curve.counts,
         colour: isBack(group) ? "faded" : group.colour,

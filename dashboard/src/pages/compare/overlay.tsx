@@ -5,7 +5,7 @@ import { useCallback, useMemo } from "preact/hooks";
 import { inLogX, type Line } from "../../charts/lines.ts";
 import { Plot, type PlotProps } from "../../charts/plot.tsx";
 import { type Scope, yChoice } from "../../charts/scope.ts";
-import { smoothed } from "../../charts/smoothing.ts";
+import { type Smoothing, smoothed, weightOf } from "../../charts/smoothing.ts";
 import { Zoom } from "../../charts/zoom.tsx";
 import { fileStem, moment } from "../../format.ts";
 import { isShare, metricText } from "../../metrics.ts";
@@ -34,7 +34,7 @@ interface Props {
   metrics: readonly string[];
   curves: Curves;
   axis: Axis;
-  smooth: number;
+  smooth: Smoothing;
   isLog: boolean;
   /** The axis is logarithmic. */
   isLogX?: boolean;
@@ -155,7 +155,7 @@ function useRunLines({ runs, groups, faded, smooth, curves: loaded }: LinesOf, c
       ungrouped.flatMap((run) => {
         const curve = curveOf(run.id);
         if (curve === undefined) return isLoading ? [{ run, curve: NO_CURVE, smooth: undefined }] : [];
-        return [{ run, curve, smooth: smooth > 0 ? smoothed(curve.xs, curve.ys, smooth) : undefined }];
+        return [{ run, curve, smooth: weightOf(smooth) > 0 ? smoothed(curve.xs, curve.ys, smooth) : undefined }];
       }),
     [ungrouped, curveOf, smooth, isLoading],
   );

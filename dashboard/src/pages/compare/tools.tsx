@@ -2,6 +2,8 @@
 
 import { usePolled } from "../../api/polled.ts";
 import type { Job, Metrics } from "../../api/types.ts";
+import { type Smoothing, smoothingFrom } from "../../charts/smoothing.ts";
+import { SmoothingControl } from "../../charts/smoothing_control.tsx";
 import { NO_ZOOM } from "../../charts/use_scope.ts";
 import { metricText } from "../../metrics.ts";
 import { pathWith } from "../../query.ts";
@@ -31,10 +33,8 @@ export function axisNow(jobs: readonly Job[]): Axis {
   return axisParam.value || axisAtFirst(jobs);
 }
 
-/** The weight of the smoothing, 0..0.99. */
-export function smoothNow(): number {
-  const weight = Number(smoothParam.value);
-  return weight > 0 ? Math.min(0.99, weight) : 0;
+export function smoothNow(): Smoothing {
+  return smoothingFrom(smoothParam.value, 0);
 }
 
 export function metricsNow(jobs: readonly Job[]): readonly string[] {
@@ -79,18 +79,7 @@ export function Tools({ runs, results, settings }: Props) {
           </optgroup>
         </select>
       </label>
-      <label class={styles["smooth"]}>
-        Smoothing
-        <input
-          type="range"
-          min="0"
-          max="0.99"
-          step="0.01"
-          value={smooth}
-          onInput={(event) => smoothParam.set(String(Number(event.currentTarget.value)))}
-        />
-        <output>{smooth.toFixed(2)}</output>
-      </label>
+      <SmoothingControl smoothing={smooth} onChange={(next) => smoothParam.set(String(next))} />
       <label class={styles["check"]}>
         <input
           type="checkbox"

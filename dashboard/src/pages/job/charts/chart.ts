@@ -2,6 +2,7 @@
 
 import type { Line } from "../../../charts/lines.ts";
 import { runColour, runDash } from "../../../charts/palette.ts";
+import { type Smoothing, weightOf } from "../../../charts/smoothing.ts";
 import type { Unit } from "../../../charts/ticks.ts";
 import { meanOf, smoothOf } from "./means.ts";
 import type { Points } from "./points.ts";
@@ -22,7 +23,7 @@ export interface Chart {
 
 /** The settings of the charts that their lines depend on. */
 export interface ChartOptions {
-  readonly smooth: number;
+  readonly smooth: Smoothing;
   readonly ranks: Ranks;
   /** How many ranks the job has. */
   readonly count: number;
@@ -45,9 +46,9 @@ const ROOMY = 4; // ranks whose names are written out
 
 export type Style = Pick<Line, "key" | "name" | "colour"> & { readonly dash?: readonly number[] };
 
-export function lineOf(style: Style, points: Points, smooth = 0): Line {
+export function lineOf(style: Style, points: Points, smooth: Smoothing = 0): Line {
   const { xs, ys } = points;
-  return { ...style, xs, ys, ...(smooth > 0 ? { smooth: smoothOf(points, smooth) } : {}) };
+  return { ...style, xs, ys, ...(weightOf(smooth) > 0 ? { smooth: smoothOf(points, smooth) } : {}) };
 }
 
 export const NO_POINTS: Points = { xs: [], ys: [], bands: [] };

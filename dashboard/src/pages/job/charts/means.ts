@@ -4,7 +4,7 @@
 // bands of the answer have the means of all points; where a band was thinned, its mean stands for its points here.
 
 import { indexUpTo } from "../../../charts/lines.ts";
-import { smoothed } from "../../../charts/smoothing.ts";
+import { type Smoothing, smoothed } from "../../../charts/smoothing.ts";
 import type { Band, Points } from "./points.ts";
 
 interface Coordinates {
@@ -33,14 +33,14 @@ function countWithin(xs: readonly number[], ys: readonly number[], from: number,
 }
 
 /** The smooth line of a series, at each of its points. */
-export function smoothOf(points: Points, weight: number): number[] {
+export function smoothOf(points: Points, smoothing: Smoothing): number[] {
   const unbiased = withoutBias(points);
   const finiteIndexes = unbiased.ys.flatMap((y, i) => (Number.isFinite(y) ? [i] : []));
   const xs = finiteIndexes.map((i) => unbiased.xs[i] as number);
   const ys = smoothed(
     xs,
     finiteIndexes.map((i) => unbiased.ys[i] as number),
-    weight,
+    smoothing,
   );
   return points.xs.map((x, i) => (Number.isFinite(points.ys[i]) ? between(xs, ys, x) : Number.NaN));
 }

@@ -1,13 +1,14 @@
 // The settings of a job's charts: the axis, the smoothing, the scales, the ranks, and the range in view.
 
 import type { Scope } from "../../../charts/scope.ts";
+import { SmoothingControl } from "../../../charts/smoothing_control.tsx";
 import { Zoom } from "../../../charts/zoom.tsx";
 import { Choice } from "../../../parts/choice.tsx";
 import { Find } from "../../../parts/find.tsx";
 import { setParams } from "../../../url.ts";
 import styles from "./toolbar.module.css";
 import { findParam, type View } from "./use_view.ts";
-import { AXES, type Axis, DEFAULTS, MOST_SMOOTH, textOf, toggled } from "./view.ts";
+import { AXES, type Axis, DEFAULTS, textOf, toggled } from "./view.ts";
 
 interface Props {
   view: View;
@@ -27,7 +28,12 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
     <header class={styles["bar"]}>
       <h2 class="spoken">Charts</h2>
       <Choice label="Axis" value={view.axis} options={AXES} onChange={onAxis} />
-      <Smoothing smooth={view.smooth} />
+      <SmoothingControl
+        smoothing={view.smooth.value}
+        onChange={(next) => {
+          view.smooth.value = next;
+        }}
+      />
       <fieldset class={styles["logs"]}>
         <legend class="spoken">Logarithmic scale</legend>
         <span aria-hidden="true">Log</span>
@@ -46,26 +52,6 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
       <Find label="Find charts" text={findParam} />
       <Zoom scope={scope} unitX={view.axis === "time" ? "seconds" : "tens"} />
     </header>
-  );
-}
-
-function Smoothing({ smooth }: Pick<View, "smooth">) {
-  const weight = smooth.value;
-  return (
-    <label class={styles["smoothing"]}>
-      Smoothing
-      <input
-        type="range"
-        min="0"
-        max={MOST_SMOOTH}
-        step="0.01"
-        value={weight}
-        onInput={(event) => {
-          smooth.value = Number(event.currentTarget.value);
-        }}
-      />
-      <output>{weight.toFixed(2)}</output>
-    </label>
   );
 }
 

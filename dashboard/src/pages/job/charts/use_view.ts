@@ -2,6 +2,7 @@
 
 import type { Signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
+import type { Smoothing } from "../../../charts/smoothing.ts";
 import { useSettled } from "../../../settled.ts";
 import { param } from "../../../url.ts";
 import { type Axis, axisOf, DEFAULTS, type Ranks, ranksOf, setOf, smoothFrom } from "./view.ts";
@@ -17,12 +18,12 @@ export interface View {
   readonly logs: ReadonlySet<string>;
   /** The keys of lines that are hidden on all charts. */
   readonly hidden: ReadonlySet<string>;
-  readonly smooth: Signal<number>;
+  readonly smooth: Signal<Smoothing>;
 }
 
 const SMOOTH = {
-  read: (params: URLSearchParams): number => smoothFrom(params.get("smooth") ?? ""),
-  write: (weight: number) => ({ smooth: weight === DEFAULTS.smooth ? null : String(weight) }),
+  read: (params: URLSearchParams): Smoothing => smoothFrom(params.get("smooth") ?? ""),
+  write: (smooth: Smoothing) => ({ smooth: smooth === DEFAULTS.smooth ? null : String(smooth) }),
 };
 
 export const findParam = param("find");

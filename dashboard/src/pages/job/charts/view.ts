@@ -1,5 +1,6 @@
 // The settings of a job's charts as texts of the address.
 
+import { type Smoothing, smoothingFrom } from "../../../charts/smoothing.ts";
 import { listOf } from "../../../query.ts";
 
 export type Axis = "step" | "epoch" | "time";
@@ -13,16 +14,14 @@ export const AXES: readonly (readonly [Axis, string])[] = [
   ["time", "Time"],
 ];
 export const DEFAULTS = { smooth: 0.6, logs: ["times"], open: ["learning", "speed", "slots"] } as const;
-export const MOST_SMOOTH = 0.99;
 const FEW_RANKS = 8; // each has a colour of its own
 
 export function axisOf(text: string, defaultAxis: Axis): Axis {
   return AXES.find(([axis]) => axis === text)?.[0] ?? defaultAxis;
 }
 
-export function smoothFrom(text: string): number {
-  const weight = Number(text);
-  return text !== "" && weight >= 0 ? Math.min(MOST_SMOOTH, weight) : DEFAULTS.smooth;
+export function smoothFrom(text: string): Smoothing {
+  return smoothingFrom(text, DEFAULTS.smooth);
 }
 
 /** The ranks that a text names. By default all of few ranks, or the mean of many. */
