@@ -4,7 +4,7 @@ r"""The rules of a spec that alert, with their texts: conditions on metrics, and
     pattern   = TEXT, or several with | between them; * stands for any characters; \| \* \\ \. for themselves
 
 A pattern is searched with `str.find`, so that no pattern and no line takes longer than in proportion to its length.
-A regular expression of a person could take years for a line (decision 0068).
+A regular expression of a person could take years for a line (decision 0067).
 
     ValueError      the text is no condition, or no pattern; says what is wrong and what was probably meant
 """

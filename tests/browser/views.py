@@ -33,6 +33,10 @@ VIEWS: Mapping[str, View] = {
     "jobs-saved-view": View("/?view={Baselines}", "View: Baselines"),
     "job": View("/jobs/{lenet5 on two}", "Advice"),
     "job-charts": View("/jobs/{lenet5 on two}?charts=learning,slots", "Advice", "dark-wide", 1060, "Loss"),
+    "job-own-charts": View(
+        "/jobs/{lenet5 on two}?chart=|Gap|val_loss - loss&chart=y||*loss&chart=x|Rate|log10(learning_rate)&chart=none",
+        "Not in this job",
+    ),
     "job-live": View("/jobs/{long run}", "running"),
     "job-restarted": View("/jobs/{mlp on two - restarted}", "succeeded"),
     "job-failed": View("/jobs/{line camera 3}", "bad data"),

@@ -3,6 +3,7 @@
 // All charts of a `Scope` share one axis and one cursor. See `gestures.ts` and `keys.ts` for mouse, touch and keyboard.
 
 import { computed, type Signal, useSignal, useSignalEffect } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useEffect, useId, useMemo, useRef, useState } from "preact/hooks";
 import { countText, fileStem } from "../format.ts";
 import { theme } from "../theme.ts";
@@ -47,6 +48,8 @@ export interface PlotProps extends YAxis {
   isLarge?: boolean;
   /** The text while there are no points. */
   empty?: string;
+  /** More buttons beside those of its files. */
+  tools?: ComponentChildren;
 }
 
 const NO_KEYS: ReadonlySet<string> = new Set();
@@ -78,10 +81,14 @@ export function Plot(props: PlotProps) {
           onToggle={props.onToggle}
           pointed={props.pointed}
         />
-        {hasPoints && !props.isLarge && (
+        {(hasPoints || props.tools) && !props.isLarge && (
           <ChartTools
             title={title}
-            onSave={(kind) => void save(pictureOf(props, visibleLines), kind, props.fileName ?? fileStem(title))}
+            more={props.tools}
+            onSave={
+              hasPoints &&
+              ((kind) => void save(pictureOf(props, visibleLines), kind, props.fileName ?? fileStem(title)))
+            }
             large={(px) => <Plot {...props} height={px} isLarge />}
           >
             <button

@@ -3,6 +3,9 @@
 
 import { type Formula, formulaOf, formulaOfName } from "./formula.ts";
 
+/** What formulas have besides metrics: how many GPUs the job has. */
+export const GPUS = "gpus";
+
 /** An item of the list, and the formulas that it stands for. */
 export interface Found {
   readonly item: string;
@@ -13,12 +16,8 @@ export interface Found {
   readonly missing?: readonly string[];
 }
 
-/** Names that are no metric, and what they stand for. */
-export type Constants = Readonly<Record<string, number>>;
-
 /** What a list means for metrics of these names. */
-export function foundIn(list: string, metrics: Iterable<string>, constants: Constants = {}): Found[] {
-  const names = [...metrics];
+export function foundIn(list: string, names: readonly string[]): Found[] {
   return itemsOf(list).map((item) => {
     try {
       const isMatch = matcher(item);
@@ -28,7 +27,7 @@ export function foundIn(list: string, metrics: Iterable<string>, constants: Cons
       return {
         item,
         formulas: [formula],
-        missing: formula.names.filter((name) => !names.includes(name) && !(name in constants)),
+        missing: formula.names.filter((name) => !names.includes(name) && name !== GPUS),
       };
     } catch (error) {
       return { item, formulas: [], problem: (error as Error).message };

@@ -2,13 +2,17 @@
 
 import type { Line } from "../../../charts/lines.ts";
 import { runColour, runDash } from "../../../charts/palette.ts";
+import type { PlotProps } from "../../../charts/plot.tsx";
 import { type Smoothing, weightOf } from "../../../charts/smoothing.ts";
 import type { Unit } from "../../../charts/ticks.ts";
 import { meanOf, smoothOf } from "./means.ts";
 import type { Points } from "./points.ts";
 import type { Ranks } from "./view.ts";
 
-export interface Chart {
+/** What differs from the other charts of the page. */
+type Differing = Pick<PlotProps, "scope" | "marks" | "isLogX" | "tools">;
+
+export interface Chart extends Partial<Differing> {
   readonly key: string;
   readonly title: string;
   readonly lines: readonly Line[];
@@ -80,6 +84,13 @@ export function rankLines(
   return ranks
     .toSorted(([a], [b]) => a - b)
     .map(([rank, points]) => lineOf(styleOf(rank, `r${rank}`, nameOf(rank)), points, smooth));
+}
+
+/** The points of the rank to show, else the mean over all ranks; undefined without any. */
+export function meanOfRanks(of: ByRank | undefined, ranks: Ranks): Points | undefined {
+  const shown = [...(of ?? [])].filter(([rank]) => rank >= 0 && (typeof ranks !== "number" || rank === ranks));
+  const points = shown.map(([, ofRank]) => ofRank);
+  return points.length > 1 ? meanOf(points, PARTS) : points[0];
 }
 
 /** The colour and dash of a line at this position, the same on all charts. */

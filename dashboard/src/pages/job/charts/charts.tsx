@@ -1,5 +1,7 @@
 // The charts of a job on one axis: metrics, speed, and the utilization of its slots and hosts.
 
+import { type Signal, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { usePolled } from "../../../api/polled.ts";
 import type { Attempt, Job, Listed } from "../../../api/types.ts";
@@ -18,6 +20,7 @@ import { learningCharts, speedCharts } from "./curves.ts";
 import { expectedMetrics } from "./expected.ts";
 import { Group } from "./group.tsx";
 import { marksOf } from "./marks.ts";
+import { useOwnGroup } from "./own_group.tsx";
 import { isOpen, sectionsOf } from "./sections.ts";
 import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
 import { Toolbar } from "./toolbar.tsx";
@@ -33,6 +36,7 @@ export function JobCharts({ job }: { job: Job }) {
   const sampled = useMemo(() => metricsOf(open), [open]);
   const { series, problem } = useSeries({ job, axis, ranks, sampled, scope });
 
+  const edited = useSignal<number | null>(null);
   const isGrowing = useEver(series === undefined || !isTerminal(job.status));
   const toAxis = (next: Axis): void => {
     scope.zoom.value = scope.cursor.value = null;
@@ -40,12 +44,20 @@ export function JobCharts({ job }: { job: Job }) {
   };
   return (
     <section class={`${styles["charts"]} ${isGrowing ? styles["growing"] : ""}`} aria-label="Charts">
-      <Toolbar view={view} scope={scope} count={job.gpus} onAxis={toAxis} />
+      <Toolbar
+        view={view}
+        scope={scope}
+        count={job.gpus}
+        onAxis={toAxis}
+        onNew={() => {
+          edited.value = -1;
+        }}
+      />
       {series === undefined ? (
         <Waiting problem={problem} subject="the charts" />
       ) : (
         <div class={series.axis === axis ? undefined : styles["old"]} aria-busy={series.axis !== axis}>
-          <Groups job={job} series={series} view={view} scope={scope} />
+          <Groups job={job} series={series} view={view} scope={scope} edited={edited} />
         </div>
       )}
     </section>
@@ -57,9 +69,11 @@ interface Props {
   series: Series;
   view: View;
   scope: Scope;
+  /** The own chart that is changed; -1 for a new one. */
+  edited: Signal<number | null>;
 }
 
-function Groups({ job, series, view, scope }: Props) {
+function Groups({ job, series, view, scope, edited }: Props) {
   const { ranks, logs, open, hidden, find } = view;
   const smooth = view.smooth.value;
   const [goal, hasCode] = [firstMetric(job), isScript(job.spec)];
@@ -69,20 +83,29 @@ function Groups({ job, series, view, scope }: Props) {
     () => ({ smooth, ranks, logs, count: job.gpus, goal, isScript: hasCode, expected }),
     [smooth, ranks, logs, job.gpus, goal, hasCode, expected],
   );
-  const groups = useMemo(() => matching(groupsOf(series, options), find), [series, options, find]);
   const marks = useMarks(job, series);
+  const { own, group, over } = useOwnGroup({ job, metrics: series.metrics, options, scope, marks, edited });
+  const others = useMemo(() => groupsOf(series, options), [series, options]);
+  const groups = matching(own.charts.length > 0 ? [group, ...others] : others, find);
   if (expected.size === 0 && series.metrics.size === 0 && series.samples.slots.size === 0 && open.has("slots"))
-    return <NoCurves job={job} />;
+    return (
+      <>
+        {over}
+        <NoCurves job={job} />
+      </>
+    );
   const onToggle = (line: string): void => setParams({ hide: textOf(toggled(hidden, line), []) });
   const onFold = (group: string): void => setParams({ charts: textOf(toggled(open, group), DEFAULTS.open) });
   return (
     <>
+      {over}
       {groups.length === 0 && <p class={styles["nothing"]}>No chart has a name with “{find}”.</p>}
-      {groups.map(({ key, title, charts, note }) => (
+      {groups.map(({ key, title, charts, note, tools }) => (
         <Group
           key={key}
           title={title}
           note={note}
+          tools={tools}
           isOpen={isOpen(key, open)}
           onFold={() => onFold(key)}
           charts={charts}
@@ -118,6 +141,7 @@ interface ChartGroup {
   readonly title: string;
   readonly charts: readonly Chart[];
   readonly note?: string;
+  readonly tools?: ComponentChildren;
 }
 
 /** The groups with a chart that a search finds, and these charts of each. */

@@ -1,5 +1,6 @@
 // A group of charts with a title that folds it.
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Plot, type PlotProps } from "../../../charts/plot.tsx";
 import { countText, fileStem } from "../../../format.ts";
@@ -10,6 +11,8 @@ import { useIsNarrow } from "./narrow.ts";
 interface Props {
   title: string;
   note?: string | undefined;
+  /** Beside the title. */
+  tools?: ComponentChildren;
   isOpen: boolean;
   onFold: () => void;
   charts: readonly Chart[];
@@ -19,11 +22,11 @@ interface Props {
 
 const MANY = 24; // charts: each is a canvas that is drawn with every cursor
 
-export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {
+export function Group({ title, note, tools, isOpen, onFold, charts, plot }: Props) {
   const height = useIsNarrow() ? 150 : 190;
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? charts : charts.slice(0, MANY);
-  if (isOpen && charts.length === 0 && note === undefined) return null;
+  if (isOpen && charts.length === 0 && note === undefined && tools === undefined) return null;
   return (
     <section class={styles["group"]} aria-label={title}>
       <div class={styles["header"]}>
@@ -34,6 +37,7 @@ export function Group({ title, note, isOpen, onFold, charts, plot }: Props) {
         </h3>
         {!isOpen && charts.length > 0 && <span class="muted">{countText(charts.length, "chart")}</span>}
         {isOpen && note !== undefined && <span class="muted">{note}</span>}
+        {isOpen && tools}
       </div>
       {isOpen && (
         <div class={styles["charts"]}>

@@ -16,6 +16,7 @@ interface Props {
   /** How many ranks the job has. */
   count: number;
   onAxis: (axis: Axis) => void;
+  onNew: () => void;
 }
 
 const LOGS = [
@@ -23,7 +24,7 @@ const LOGS = [
   ["times", "Times"],
 ] as const;
 
-export function Toolbar({ view, scope, count, onAxis }: Props) {
+export function Toolbar({ view, scope, count, onAxis, onNew }: Props) {
   return (
     <header class={styles["bar"]}>
       <h2 class="spoken">Charts</h2>
@@ -50,6 +51,9 @@ export function Toolbar({ view, scope, count, onAxis }: Props) {
       </fieldset>
       {count > 1 && <RankChoice view={view} count={count} />}
       <Find label="Find charts" text={findParam} />
+      <button type="button" onClick={onNew}>
+        New chart
+      </button>
       <Zoom scope={scope} unitX={view.axis === "time" ? "seconds" : "tens"} />
     </header>
   );

@@ -1,0 +1,146 @@
+"""Charts that people make: on the page of a job, on that of another job of the project, in a link."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, StorageState, expect
+
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from tests.browser.axe import issues
+from tests.code import store_code
+
+SCRIPT = """
+from hora import run
+
+for step in range(1, 41):
+    layers = {f"layer_{place}/norm": place + 1 / step for place in range(3)}
+    run.report(step=step, **{"train/loss": 2 / step, "val-loss": 3 / step, **layers})
+"""
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_CODE", "on")
+        with Stack(session_folder / "site-of-own-charts", port=0, slots=2) as stack:
+            yield stack
+
+
+@pytest.fixture(scope="module")
+def jobs(site: Stack, service: Service) -> list[dict[str, Any]]:
+    """Two jobs with these metrics, and one without any of them."""
+    engine = engine_for(site.database_url)
+    owner = service.me()["user"]
+    scripts = (SCRIPT, SCRIPT, "from hora import run\nfor step in range(1, 9):\n    run.report(step=step, other=step)")
+    digests = [store_code(sessions_for(engine), {"train.py": text}, owner=owner) for text in scripts]
+    engine.dispose()
+    specs = [{"code": digest, "command": ["python", "train.py"], "params": {}} for digest in digests]
+    submitted = [service.submit(spec)["id"] for spec in specs]
+    return [service.wait(job_id) for job_id in submitted]
+
+
+def _add(page: Page, metrics: str, title: str = "") -> None:
+    page.get_by_role("button", name="New chart").press("Enter")
+    expect(page.get_by_role("textbox", name="Metrics")).to_be_focused()
+    page.keyboard.type(metrics)
+    page.get_by_role("textbox", name="Title (optional)").fill(title)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def _titles(page: Page) -> list[str]:
+    own = page.get_by_role("region", name="Own charts")
+    return [figure.get_attribute("aria-label") or "" for figure in own.get_by_role("figure").all()]
+
+
+def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}")
+    page.get_by_role("button", name="New chart").click()
+    metrics, matches = page.get_by_role("textbox", name="Metrics"), page.get_by_role("list", name="What matches")
+    metrics.fill(r"/layer_[01]\/.*/, layer_*, train/loss - val, log(2")
+    expect(matches.get_by_role("listitem")).to_have_text([
+        re.compile("2 metrics: layer_0/norm, layer_1/norm$"), re.compile("3 metrics: layer_0/norm"),
+        re.compile("no metric here is called “val”"), re.compile("a “\\)” is missing before the end"),
+    ])  # fmt: skip
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+    page.keyboard.press("Escape")
+
+    _add(page, '"val-loss" - train/loss', "Gap")
+    own = page.get_by_role("region", name="Own charts")
+    expect(own.get_by_role("figure", name="Gap")).to_contain_text("0.025 to 1")
+    _add(page, "layer_*")
+    _add(page, "log10(train/loss)")
+    page.get_by_role("button", name="Change Gap").press("Enter")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert _titles(page) == ["Gap", "layer_*", "log10(train/loss)"]
+    page.get_by_role("button", name="Move right").press("Enter")
+    page.get_by_role("button", name="Move right").press("Enter")
+    expect(page.get_by_role("button", name="Move right")).to_be_disabled()
+    page.keyboard.press("Escape")
+    assert _titles(page) == ["layer_*", "log10(train/loss)", "Gap"]
+
+    page.get_by_role("button", name="Change layer_*").click()
+    page.get_by_role("group", name="Chart layer_*").get_by_role("button", name="Edit…").click()
+    page.get_by_role("textbox", name="Title (optional)").fill("Norms")
+    page.get_by_role("checkbox", name="Log axis").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("button", name="Change log10(train/loss)").click()
+    page.get_by_role("button", name="Remove").click()
+    page.reload()
+    expect(own.get_by_role("figure", name="Norms")).to_contain_text("layer_2/norm")
+    assert _titles(page) == ["Norms", "Gap"]
+
+
+def test_the_charts_are_those_of_a_project_and_of_a_link(
+    browser: Browser, site: Stack, session: StorageState, page: Page, jobs: list[dict[str, Any]]
+) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}")
+    _add(page, "train/loss, val-loss", "Losses")
+    page.get_by_role("link", name="Link to these").click()
+    expect(page).to_have_url(re.compile("chart="))
+    link = page.url
+    page.goto(f"/jobs/{jobs[1]['id']}")
+    expect(page.get_by_role("figure", name="Losses")).to_be_visible()
+    page.goto(f"/jobs/{jobs[2]['id']}")
+    own = page.get_by_role("region", name="Own charts")
+    expect(own).to_contain_text("Not in this job:")
+    expect(own.get_by_role("figure")).to_have_count(0)
+    own.get_by_role("button", name="Change Losses").click()
+    expect(page.get_by_role("group", name="Chart Losses").get_by_role("button", name="Edit…")).to_be_focused()
+
+    other = browser.new_context(base_url=site.url, storage_state=session, bypass_csp=True).new_page()
+    other.goto(f"/jobs/{jobs[0]['id']}")
+    other.get_by_role("button", name="New chart").click()
+    other.get_by_role("textbox", name="Metrics").fill("log(2, train/loss")
+    assert issues(other) == []
+    other.keyboard.press("Escape")
+    _add(other, "layer_*")
+    other.goto(link)
+    expect(other.get_by_role("figure", name="Losses")).to_be_visible()
+    _add(other, "train/loss * 2")  # in the link alone
+    other.get_by_role("button", name="Change train/loss * 2").click()
+    other.get_by_role("button", name="Remove").click()
+    other.get_by_role("button", name="Keep").click()
+    expect(other).not_to_have_url(re.compile("chart="))
+    expect(other.get_by_role("button", name="Change layer_*")).to_be_visible()
+    assert _titles(other) == ["layer_*", "Losses"]
+    other.context.close()
+
+
+def test_curves_are_smoothed_in_the_way_that_the_address_says(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}?smooth=mean:0.5")
+    kind = page.get_by_role("combobox", name="Kind of smoothing")
+    expect(kind).to_have_value("mean")
+    expect(page.get_by_text("3 points", exact=True)).to_be_visible()
+    kind.select_option("Gaussian")
+    expect(page).to_have_url(re.compile("smooth=gauss:0.5"))
+    page.reload()
+    expect(kind).to_have_value("gauss")
+    kind.select_option("Moving average")
+    expect(page).to_have_url(re.compile(r"smooth=0\.5$"))
