@@ -1,4 +1,4 @@
-"""Charts that people make: on the page of a job, on that of another job of the project, in a link."""
+"""Charts that people make: on the page of a job, on that of another job of the project, in a link, in a comparison."""
 
 import re
 from collections.abc import Iterator
@@ -131,6 +131,14 @@ def test_the_charts_are_those_of_a_project_and_of_a_link(
     expect(other.get_by_role("button", name="Change layer_*")).to_be_visible()
     assert _titles(other) == ["layer_*", "Losses"]
     other.context.close()
+
+
+def test_compared_runs_have_the_own_charts(page: Page, jobs: list[dict[str, Any]]) -> None:
+    gap = "chart=|Gap|val-loss%20-%20train/loss,%20%22val-loss%22%20/%20gpus"
+    page.goto(f"/compare?jobs={jobs[0]['id']},{jobs[1]['id']}&x=step&{gap}")
+    chart = page.get_by_role("region", name="Own charts").get_by_role("figure", name='"val-loss" / gpus')
+    expect(chart).to_contain_text("0.075 to 3")
+    expect(chart.get_by_role("listitem")).to_have_count(2)
 
 
 def test_curves_are_smoothed_in_the_way_that_the_address_says(page: Page, jobs: list[dict[str, Any]]) -> None:

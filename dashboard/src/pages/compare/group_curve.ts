@@ -4,7 +4,7 @@
 // seconds, are averaged within equal parts of the axis. Between two of its points a run has the value between them;
 // before its first and after its last point, and within a gap, it has none.
 
-import { type Numbers, valueAt } from "../../charts/lines.ts";
+import { valueAt } from "../../charts/lines.ts";
 import { boxOf } from "../../charts/quartiles.ts";
 import { withoutBias } from "../job/charts/means.ts";
 import type { Curve } from "./curves.ts";

@@ -18,6 +18,7 @@ import { GroupList } from "./group_list.tsx";
 import { coloured, grouped, withToggled } from "./groups.ts";
 import { listOfAddress, listText, NO_LIST } from "./list.ts";
 import { Overlay } from "./overlay.tsx";
+import { OwnOverlay } from "./own_overlay.tsx";
 import styles from "./page.module.css";
 import { RunList } from "./run_list.tsx";
 import { RunTable } from "./run_table.tsx";
@@ -152,6 +153,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
     hideParam.set((group ? withToggled(listOf(hide), group) : toggled(listOf(hide), key)).join());
   };
   const charts = { scope, runs, groups, faded, axis, smooth: smoothNow(), isLogX: logXParam.value === "1", onHide };
+  const overlay = { ...charts, isLog: logParam.value === "1" };
   const list = { faded, onHide, onRemove: (id: string) => takeOut(jobs, [id]) };
   if (jobs.ids.length === 0) return <Notice>The list has no jobs yet. The page shows them when they come.</Notice>;
   if (runs.length === 0) return null;
@@ -161,9 +163,10 @@ function Comparison({ jobs }: { jobs: Jobs }) {
         <Panel title={groups.length > 0 ? "Groups of runs" : "Runs"} flush>
           {groups.length > 0 ? <GroupList groups={groups} {...list} /> : <RunList runs={runs} {...list} />}
         </Panel>
-        <div class={styles["curves"]}>
+        <div class={styles["page"]}>
           <Tools runs={runs} results={results} settings={settings.differing} />
-          <Overlay {...charts} metrics={metrics} curves={curves} isLog={logParam.value === "1"} />
+          <Overlay {...overlay} metrics={metrics} curves={curves} />
+          <OwnOverlay {...overlay} />
           <Utilization {...charts} />
         </div>
       </div>
