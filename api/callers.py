@@ -67,6 +67,10 @@ class Caller:
             named = f"{noun} {owned.id}"
             rights.require_steering(session, self.user, subject=named, owner=owned.owner, project=owned.project)
 
+    def may_steer(self, session: Session, owned: Owned) -> bool:
+        """Whether the caller may change or delete this."""
+        return self.may(Scope.ADMIN) or rights.may_steer(session, self.user, owner=owned.owner, project=owned.project)
+
     def require_resuming(self, session: Session, noun: str, owned: Owned) -> None:
         """Refuse callers who may not resume a job or a study (`noun`): to resume it is to submit it again.
 

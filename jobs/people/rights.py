@@ -190,14 +190,17 @@ def projects_of(session: Session, user: str) -> Sequence[str]:
 
 def require_steering(session: Session, user: str, *, subject: str, owner: str, project: str) -> None:
     """Refuse users unless they own the `subject` or are members of its project. Raises `NotAllowed`."""
-    if user == owner:
-        return
-    membership = exists().where(ProjectMember.project == project, ProjectMember.user_name == user)
-    if not session.scalar(select(membership)):
+    if not may_steer(session, user, owner=owner, project=project):
         raise NotAllowed(
             f"{subject} belongs to {owner}, in the project {project}: "
             "only its owner, the project's members and admins may do this"
         )
+
+
+def may_steer(session: Session, user: str, *, owner: str, project: str) -> bool:
+    """Whether a user owns what `owner` has in a project, or is a member of that project."""
+    membership = exists().where(ProjectMember.project == project, ProjectMember.user_name == user)
+    return user == owner or bool(session.scalar(select(membership)))
 
 
 def _user_lines(session: Session, names: Sequence[str]) -> list[UserLine]:

@@ -5,7 +5,7 @@ ArticleChanged      somebody changed the article meanwhile
 TooManyArticles     its owner has as many as allowed
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import delete, func, select, tuple_
@@ -136,15 +136,14 @@ def versions(session: Session, article_id: str) -> Sequence[ArticleVersionView]:
     return [ArticleVersionView.model_validate(each) for each in session.execute(query)]
 
 
-def article_with(session: Session, job_id: str) -> str | None:
-    """An article whose newest version has this job in a chart or a table. None: there is none."""
+def articles_with(session: Session, job_id: str) -> Iterator[Article]:
+    """The articles whose newest version has this job in a chart or a table, sorted by id."""
     newest = (ArticleVersion.article_id == Article.id) & (ArticleVersion.version == Article.version)
-    query = select(Article.id, ArticleVersion.text).join(ArticleVersion, newest)
-    for article_id, text in session.execute(query.where(ArticleVersion.text.contains(job_id)).order_by(Article.id)):
+    query = select(Article, ArticleVersion.text).join(ArticleVersion, newest)
+    for article, text in session.execute(query.where(ArticleVersion.text.contains(job_id)).order_by(Article.id)):
         figures = (block for block in _blocks(text) if not isinstance(block, ProseBlock))
         if any(job_id in (figure.runs.jobs or ()) for figure in figures):
-            return str(article_id)
-    return None
+            yield article
 
 
 def _version(session: Session, article_id: str, version: int) -> ArticleVersion:

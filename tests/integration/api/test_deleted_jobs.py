@@ -76,6 +76,23 @@ def test_a_job_in_an_article_stays_until_it_is_not_shown(
     assert api.delete(f"/v1/jobs/{job_id}").status_code == 204
 
 
+def test_the_article_of_a_stranger_keeps_no_job(
+    client_of: Callable[..., TestClient], sessions: Sessions, submit_job: Submit
+) -> None:
+    ada, eve = client_of("ada"), client_of("eve")
+    job_id = ada.post(f"/v1/jobs/{submit_job()}/clone").json()["id"]
+    end(sessions, job_id)
+    chart = f"```hora\nchart: loss\njobs: {job_id}\n```"
+    (theirs, own) = (
+        who.post("/v1/articles", json={"project": "default", "title": "Curves", "text": chart}).json()["id"]
+        for who in (eve, ada)
+    )
+    assert f"article {own} shows it" in ada.delete(f"/v1/jobs/{job_id}").json()["detail"]
+    assert ada.delete(f"/v1/articles/{own}").status_code == 204
+    assert ada.delete(f"/v1/jobs/{job_id}").status_code == 204
+    assert eve.get(f"/v1/articles/{theirs}").status_code == 200
+
+
 def test_those_who_steer_a_job_delete_it_when_it_has_ended(
     api: TestClient, client_of: Callable[..., TestClient], sessions: Sessions, submit_job: Submit
 ) -> None:
