@@ -129,11 +129,13 @@ class Relay:
     def _start(self, step: int | None, epoch: int | None) -> tuple[int, int]:
         """The step and the epoch after which the run continues: what an earlier attempt reported later is void.
 
-        A script without steps counts epochs. A script that loaded no checkpoint begins with what it reports first.
+        A script without steps counts epochs. A script that loaded no checkpoint begins with what it reports first, and
+        so does one whose checkpoints have the numbers of epochs while its reports have steps.
         """
         resumed = self._resumed_step
         first = epoch if step is None else step
-        continues = resumed is not None and (first is None or first > resumed)
+        is_numbered_by_epochs = step is not None and epoch is not None and resumed == epoch - 1
+        continues = resumed is not None and (first is None or first > resumed) and not is_numbered_by_epochs
         after = resumed if continues else max((first or 0) - 1, 0)
         return after or 0, max((epoch or 1) - 1, 0)
 

@@ -94,6 +94,7 @@ def test_a_clock_that_runs_away_is_not_believed() -> None:
         (20, {"step": 21, "epoch": 3}, (20, 2)),
         (20, {"step": 30}, (20, 0)),
         (20, {}, (20, 0)),
+        (2, {"step": 51, "epoch": 3}, (50, 2)),  # its checkpoints have the numbers of epochs
         (20, {"step": 1}, (0, 0)),  # it looked at the checkpoint, and began anew
     ],
 )
