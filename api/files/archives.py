@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from api.files.downloads import attachment
 from jobs.data.artifact_files import Artifact
 
-TAR = "application/x-tar"
+MEDIA_TYPE = "application/octet-stream"  # as for all files: public generators of clients know no other
 
 Opened = Callable[[str], AbstractAsyncContextManager[tuple[Artifact, AsyncIterator[bytes]]]]
 
@@ -34,7 +34,7 @@ class Archive(StreamingResponse):
             "Content-Disposition": attachment(f"{top}.tar"),
             "X-Content-Type-Options": "nosniff",
         }
-        super().__init__(self._content, 200, headers, TAR)
+        super().__init__(self._content, 200, headers, MEDIA_TYPE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the archive, and close the file that is open even if the reader goes away."""

@@ -17,7 +17,7 @@ from pydantic import Field
 from api.callers import CallerHere, router
 from api.deps import CursorText, IfNoneMatch, JobId, PageLimit, Services, ServicesHere
 from api.files import sent_files
-from api.files.archives import TAR, Archive, BrokenOff
+from api.files.archives import MEDIA_TYPE, Archive, BrokenOff
 from api.files.downloads import disk_chunks, media_type_of
 from api.files.sent_files import Redirect, WantedHere
 from api.openapi import problems
@@ -50,7 +50,7 @@ _FILE = sent_files.SENT | problems(
 )
 
 _ARCHIVE: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The archive", "content": {TAR: {"schema": {"type": "string", "format": "binary"}}}},
+    200: {"description": "The archive", "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
     **problems(s404="No such job, or no such file", s409=_UNSEEN, s410=_REMOVED),
 }
 

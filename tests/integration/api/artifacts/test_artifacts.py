@@ -69,7 +69,7 @@ def test_a_file_is_sent_whole_with_its_headers(api: TestClient, job_id: str, run
 
 def test_some_files_or_all_are_sent_as_an_archive(api: TestClient, job_id: str, runs: Path) -> None:
     whole = api.get(f"{path_of(job_id)}.tar", headers={"Accept-Encoding": "gzip"})
-    assert (whole.status_code, whole.headers["Content-Type"]) == (200, "application/x-tar")
+    assert (whole.status_code, whole.headers["Content-Type"]) == (200, "application/octet-stream")
     assert whole.headers["Content-Disposition"] == f'attachment; filename="{job_id}.tar"'
     listed = api.get(path_of(job_id)).json()["items"]
     with tarfile.open(fileobj=io.BytesIO(whole.content)) as archive:
