@@ -102,10 +102,9 @@ function Loaded({ job, events, onChange }: LoadedProps) {
       {tab.value === "spec" && <SpecPanels job={job} attempt={attempts.data?.items.at(-1)} />}
       {tab.value === "code" && job.code !== null && <CodePanel job={job} />}
       {tab.value === "artifacts" && (
-        <>
-          <ArtifactsPanel job={job} onChange={onChange} />
+        <ArtifactsPanel job={job} onChange={onChange}>
           <CheckpointsPanel job={job} />
-        </>
+        </ArtifactsPanel>
       )}
       {tab.value === "notes" && <NotesPanel job={job} onChange={onChange} />}
       {tab.value === "media" &&

@@ -1,5 +1,6 @@
 // The artifacts of a job, and figures of its model.
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { remove } from "../../../api/client.ts";
 import { usePolled } from "../../../api/polled.ts";
@@ -21,7 +22,14 @@ import styles from "./results.module.css";
 const MOST = 500; // the api's limit for one answer
 const fileParam = param("file");
 
-export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => void }) {
+interface Props {
+  job: Job;
+  onChange: () => void;
+  /** What stands below the list. It comes with the list, so that it does not move. */
+  children: ComponentChildren;
+}
+
+export function ArtifactsPanel({ job, onChange, children }: Props) {
   const path = `/v1/jobs/${job.id}/artifacts?limit=${MOST}`;
   const { data, problem } = useOfJob<Listed<Artifact>>(path, job.revision, job.ended_at === null ? 15 : 60);
   const command = `hora artifacts ${job.id} --all`;
@@ -54,15 +62,18 @@ export function ArtifactsPanel({ job, onChange }: { job: Job; onChange: () => vo
     </span>
   );
   return (
-    <Panel title="Artifacts" flush tools={tools}>
-      <ModelFacts job={job} />
-      {data === undefined ? (
-        <Waiting problem={problem} subject="the files" />
-      ) : (
-        <Files job={job} list={data} ticked={ticked} onTick={setTicked} />
-      )}
-      {data !== undefined && <ProblemNotice problem={problem} />}
-    </Panel>
+    <>
+      <Panel title="Artifacts" flush tools={tools}>
+        <ModelFacts job={job} />
+        {data === undefined ? (
+          <Waiting problem={problem} subject="the files" />
+        ) : (
+          <Files job={job} list={data} ticked={ticked} onTick={setTicked} />
+        )}
+        {data !== undefined && <ProblemNotice problem={problem} />}
+      </Panel>
+      {(data ?? problem) !== undefined && children}
+    </>
   );
 }
 
