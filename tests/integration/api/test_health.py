@@ -95,7 +95,7 @@ def test_a_service_whose_database_takes_no_writes_is_not_ready(api: TestClient, 
     with engine.begin() as connection:
         name = connection.scalar(select(func.current_database()))
         connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
-        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+        others = "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = current_database()"
         connection.exec_driver_sql(f"{others} AND pid <> pg_backend_pid()")
     answer = api.get("/readyz")
     assert answer.status_code == 503

@@ -321,7 +321,7 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
     ) as process:
         try:
             assert process.stdout is not None
-            assert process.stdout.readline().startswith(("queued", "launching"))
+            assert process.stdout.readline().startswith(("queued", "launching", "running"))
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate(timeout=120)
         finally:
