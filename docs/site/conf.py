@@ -11,7 +11,8 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 _ROOT = Path(__file__).parents[2]
-_LISTS = {"docs/index", "docs/decisions/README"}  # pages whose lists of links are the contents of the site
+_LIST = "docs/index"  # the page whose lists of links are the contents of the site
+_DECISION = re.compile(r"docs/decisions/\d")  # the list of all of them beside every page would be a third of the site
 _SECTION = re.compile(r"^#+ (.+)\n((?:(?!#+ ).*\n?)*)", re.MULTILINE)
 _ENTRY = re.compile(r"^- \[(.*?)\]\((.*?\.md)\)", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[([^]]+)\]\(([^):#]+)\)")
@@ -47,7 +48,9 @@ def _prepare(app: Sphinx, docname: str, content: list[str]) -> None:
     """Change a page's text where Sphinx needs more, or other, than Markdown says."""
     folder = (_ROOT / docname).parent
     content[0] = _LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], content[0])
-    if docname in _LISTS:
+    if _DECISION.match(docname):
+        content[0] = f"---\norphan: true\n---\n{content[0]}"
+    if docname == _LIST:
         content[0] += "".join(_contents(*section.groups()) for section in _SECTION.finditer(content[0]))
 
 

@@ -41,6 +41,7 @@ OPEN_FOLDERS = {
     "hora/service/downloads.py": "a person's own download, under the umask of the person",
     "hora/service/sending_code.py": "a person's own download, under the umask of the person",
     "hora/run.py": "a script's own folders, under the umask of the script",
+    "hora/run_media.py": "likewise",
 }
 
 
