@@ -2,7 +2,7 @@
 
 The sources are `docs/` and the pages at the top of the repository, as they lie: so a link leads to the same page here
 as on a code host. Whatever Sphinx warns about ends the build: a link or an anchor that leads nowhere, a page that is in
-no list of `docs/index.md`.
+no list of `docs/index.md`. Decisions are in the list of their own page, which a test checks.
 """
 
 import re

@@ -326,10 +326,10 @@ def test_ctrl_c_leaves_the_job_and_says_how_to_come_back(stack: Stack, client: S
             _, stderr = process.communicate(timeout=120)
         finally:
             process.kill()
-    (remaining_job,) = client.jobs(name="detached")
+            (remaining_job,) = client.jobs(name="detached")
+            client.cancel(remaining_job["id"])  # else it holds a slot that other tests wait for
     assert process.returncode == 101
     assert f"The job continues. Come back with `hora show {remaining_job['id']} --wait`" in stderr
-    client.cancel(remaining_job["id"])
     client.wait(remaining_job["id"], timeout_s=240)
 
 
