@@ -1,6 +1,6 @@
 """Which artifacts of a job are media, by name, kind and step: their paths say it. Pure; called by the api.
 
-`media/NAME/STEP.ENDING`, as `hora.run_media` writes them. NAME may have parts; in place of a step, `run` is the whole
+`media/NAME/STEP.ENDING`, as `hora.run.media` writes them. NAME may have parts; in place of a step, `run` is the whole
 run. `STEP.txt` is the caption of the picture of that step.
 """
 

@@ -153,7 +153,7 @@ os.mkdir("closed")
 os.chmod("closed", 0)
 """
 LIES = """
-channel = os.open(run._values["channel"], os.O_WRONLY)
+channel = os.open(run.given.values["channel"], os.O_WRONLY)
 for line in (b"[" * 100_000, b"{}", b'{"kind": "exit", "at": 0, "reason": "completed"}', b"\\xff\\x00",
              b'{"kind": "report", "at": 1e999, "metrics": {"a": 1.0}}',
              b'{"kind": "report", "at": 1, "metrics": {"a; drop": 1.0}}'):

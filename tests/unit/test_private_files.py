@@ -16,7 +16,7 @@ OF_A_PERSON = {
     "api/code_inspection.py": "writes to a pipe, and may write to no file",
     "api/plot.py": "writes to a pipe",
     "api/article_page.py": "writes to a pipe",
-    "hora/run.py": "is a part of a person's script; ranks start scripts with a umask that closes what they make",
+    "hora/run/__main__.py": "is a person's script; ranks start scripts with a umask that closes what they make",
     "trainer/script/confinement.py": "prints, for `hora doctor`",
     "trainer/script/drop_rights.py": "sets the umask of its orders",
     "hora/__main__.py": "writes where its person says; in HORA_HOME with modes of its own",
@@ -40,8 +40,9 @@ OPEN_MODES = {
 OPEN_FOLDERS = {
     "hora/service/downloads.py": "a person's own download, under the umask of the person",
     "hora/service/sending_code.py": "a person's own download, under the umask of the person",
-    "hora/run.py": "a script's own folders, under the umask of the script",
-    "hora/run_media.py": "likewise",
+    "hora/run/given.py": "a script's own folders, under the umask of the script",
+    "hora/run/checkpoints.py": "likewise",
+    "hora/run/media.py": "likewise",
 }
 
 

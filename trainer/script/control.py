@@ -12,7 +12,7 @@ _FIELD_BYTES = 8
 
 
 class Fields(ctypes.Structure):
-    """As `hora.run.Control`."""
+    """As `hora.run.stopping.Control`."""
 
     _fields_ = [
         ("calls", ctypes.c_uint64),  # script: how often it asked whether to stop

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hora.run import Control as ScriptSide
+from hora.run.stopping import Control as ScriptSide
 from trainer.script import agreement
 from trainer.script.agreement import Agreement, announce_stop, announced_stop, leave
 from trainer.script.control import Control, Fields

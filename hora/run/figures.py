@@ -1,6 +1,6 @@
 """Turns what a script logs into the content of files: pictures, sounds, histograms, tables, matrices, curves. Pure.
 
-Called by `hora.run_media`. For Python 3.9 and newer. It needs NumPy for all but tables and files, and imports it then.
+Called by `hora.run.media`. For Python 3.9 and newer. It needs NumPy for all but tables and files, and imports it then.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hora import run_figures, run_media
-from hora.run_media import Media
+from hora.run import figures
+from hora.run.media import Media
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -44,8 +44,8 @@ def test_an_array_becomes_a_png_with_the_same_pixels(media: Media, tmp_path: Pat
 
 
 def test_floats_beyond_their_range_are_cut_and_masks_are_black_and_white() -> None:
-    assert run_figures._pixels(np.array([[-1.0, 0.5, 2.0, np.nan]])).ravel().tolist() == [0, 128, 255, 0]
-    assert run_figures._pixels(np.array([[True, False]])).ravel().tolist() == [255, 0]
+    assert figures._pixels(np.array([[-1.0, 0.5, 2.0, np.nan]])).ravel().tolist() == [0, 128, 255, 0]
+    assert figures._pixels(np.array([[True, False]])).ravel().tolist() == [255, 0]
 
 
 def test_a_step_that_comes_again_replaces_its_file_and_its_caption(media: Media, tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ def test_a_file_that_browsers_cannot_show_is_refused(media: Media, tmp_path: Pat
 def test_limits_warn_once_and_end_nothing(
     media: Media, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_media, "MOST_OF_NAME", 2)
-    monkeypatch.setattr(run_media, "MOST_OF_JOB", 3)
+    monkeypatch.setattr("hora.run.media.MOST_OF_NAME", 2)
+    monkeypatch.setattr("hora.run.media.MOST_OF_JOB", 3)
     for name in ("a", "b"):
         for step in (1, 2, 3, 4):
             media.table(name, ["n"], [[step]], step=step)
@@ -164,7 +164,7 @@ def test_limits_warn_once_and_end_nothing(
     ]  # fmt: skip
     media.table("a", ["n"], [[5]], step=2)  # a step that is there already
     assert content(tmp_path, "a/0000000002.table.json")["rows"] == [[5]]
-    monkeypatch.setattr(run_media, "MOST_BYTES", 100)
+    monkeypatch.setattr("hora.run.media.MOST_BYTES", 100)
     media.histogram("c", [np.nan])
     media.roc("c", [1, 1], [0.2, 0.3])
     media.table("c", ["n"], [[1]] * 10_001)

@@ -1,14 +1,12 @@
 """Pictures, sounds, histograms, tables and curves of a script, by step: files among the artifacts of its job.
 
-Used by `hora.run`, which says where the artifacts are. `media/NAME/STEP.ENDING` says it all, so there is no index: a
-step that is logged again, for example after a restart, replaces its file. Standard library only, for Python 3.9 and
-newer; `hora.run_figures` imports NumPy when a call needs it.
+`media/NAME/STEP.ENDING` says it all, so there is no index: a step that is logged again, for example after a restart,
+replaces its file. `figures` imports NumPy when a call needs it.
 """
 
 from __future__ import annotations
 
 import json
-import operator
 import os
 import re
 import sys
@@ -17,8 +15,10 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
-from hora import run_figures
-from hora.run_figures import LeftOut
+from hora.run import figures
+from hora.run.checks import count
+from hora.run.figures import LeftOut
+from hora.run.given import artifacts_folder, rank
 
 MOST_OF_NAME = 1_000
 MOST_OF_JOB = 10_000
@@ -30,17 +30,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.@-]
 _WHOLE = "run"  # in place of a step: it belongs to the whole run
 _PICTURES = ("png", "jpg", "webp")
 _SOUNDS = ("wav", "mp3", "ogg", "flac")
-
-
-def count(name: str, value: Any) -> int:
-    """A whole number that is not negative. Raises `TypeError`, `ValueError`."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
-    if not 0 <= number < 2**31:
-        raise ValueError(f"{name} must be from 0 to 2147483647, not {number}")
-    return number
 
 
 class Media:
@@ -68,8 +57,8 @@ class Media:
         def made() -> tuple[str, bytes]:
             if isinstance(image, (str, os.PathLike)):
                 content = _read(image)
-                return run_figures.picture_of_file(content), content
-            return run_figures.picture(image)
+                return figures.picture_of_file(content), content
+            return figures.picture(image)
 
         self._keep(name, step, made, instead_of=_PICTURES, caption=caption)
 
@@ -82,24 +71,24 @@ class Media:
         def made() -> tuple[str, bytes]:
             if isinstance(samples, (str, os.PathLike)):
                 content = _read(samples)
-                return run_figures.sound_of_file(content), content
+                return figures.sound_of_file(content), content
             if not count("rate", rate):
                 raise ValueError("samples need their rate per second: rate=44100")
-            return "wav", run_figures.sound(samples, rate)
+            return "wav", figures.sound(samples, rate)
 
         self._keep(name, step, made, instead_of=_SOUNDS)
 
     def histogram(self, name: str, values: Any, step: int | None = None, bins: int = 64) -> None:
         """Keep how values of any shape spread. The values are not kept, and those that are not finite do not count."""
-        self._keep_json(name, step, "histogram", lambda: run_figures.histogram(values, bins))
+        self._keep_json(name, step, "histogram", lambda: figures.histogram(values, bins))
 
     def table(self, name: str, columns: Iterable[Any], rows: Iterable[Iterable[Any]], step: int | None = None) -> None:
         """Keep a table. Cells are texts, numbers, booleans or None. Of a long one the first 10,000 rows are kept."""
 
         def made() -> dict[str, Any]:
-            if isinstance(rows, Sized) and len(rows) > run_figures.MOST_ROWS:
-                self._warn("rows", f"of the {len(rows)} rows of {name} the first {run_figures.MOST_ROWS} are kept")
-            return run_figures.table(columns, rows)
+            if isinstance(rows, Sized) and len(rows) > figures.MOST_ROWS:
+                self._warn("rows", f"of the {len(rows)} rows of {name} the first {figures.MOST_ROWS} are kept")
+            return figures.table(columns, rows)
 
         self._keep_json(name, step, "table", made)
 
@@ -110,11 +99,11 @@ class Media:
 
         `predicted` may be scores `(sample, class)`: the highest one counts.
         """
-        self._keep_json(name, step, "matrix", lambda: run_figures.confusion_matrix(truth, predicted, labels))
+        self._keep_json(name, step, "matrix", lambda: figures.confusion_matrix(truth, predicted, labels))
 
     def curve(self, name: str, x: Any, y: Any, step: int | None = None, x_name: str = "x", y_name: str = "y") -> None:
         """Keep a line, or several: then `y` is a dictionary of values by name. Of a long one 2,000 points are kept."""
-        self._keep_json(name, step, "curve", lambda: run_figures.curve(x, y, x_name, y_name))
+        self._keep_json(name, step, "curve", lambda: figures.curve(x, y, x_name, y_name))
 
     def roc(
         self, name: str, truth: Any, scores: Any, step: int | None = None, labels: Sequence[Any] | None = None
@@ -123,13 +112,13 @@ class Media:
 
         With the area under each. Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 27 (2006).
         """
-        self._keep_json(name, step, "curve", lambda: run_figures.roc(truth, scores, labels))
+        self._keep_json(name, step, "curve", lambda: figures.roc(truth, scores, labels))
 
     def pr(
         self, name: str, truth: Any, scores: Any, step: int | None = None, labels: Sequence[Any] | None = None
     ) -> None:
         """Keep the precision over the recall, with the average precision: the sum of (R_n - R_n-1) P_n. As `roc`."""
-        self._keep_json(name, step, "curve", lambda: run_figures.pr(truth, scores, labels))
+        self._keep_json(name, step, "curve", lambda: figures.pr(truth, scores, labels))
 
     def _keep_json(self, name: str, step: int | None, kind: str, made: Callable[[], dict[str, Any]]) -> None:
         def written() -> tuple[str, bytes]:
@@ -228,3 +217,8 @@ def _write(path: Path, content: bytes) -> None:
 def _remove(path: Path) -> None:
     if path.exists():
         path.unlink()
+
+
+_media = Media(artifacts_folder, rank)
+image, audio, histogram, table = _media.image, _media.audio, _media.histogram, _media.table
+confusion_matrix, curve, roc, pr = _media.confusion_matrix, _media.curve, _media.roc, _media.pr

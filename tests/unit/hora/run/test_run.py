@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from hora import run, run_figures, run_media
+from hora import run
+from hora.run import checks, figures, stopping
 from jobs.model.goals import METRIC_NAME
 from trainer.script import channel
 from trainer.script.channel import Channel
 from trainer.script.child_environment import run_values
 from trainer.script.control import Control, Fields
 
-ROOT = Path(run.__file__).parents[1]
+ROOT = Path(run.__file__).parents[2]
+MODULES = sorted(Path(run.__file__).parent.glob("*.py"))
 
 
 def output(folder: Path, script: str, **variables: str) -> str:
@@ -51,18 +53,19 @@ class Inside:
 
 def test_it_works_with_an_old_python_and_no_packages() -> None:
     outside = set()
-    for module in (run, run_media, run_figures):
-        tree = ast.parse(Path(module.__file__).read_text(), feature_version=(3, 9))
+    for module in MODULES:
+        tree = ast.parse(module.read_text(), feature_version=(3, 9))
         names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         outside |= {name for name in names if name.partition(".")[0] not in sys.stdlib_module_names}
-    assert outside == {"cloudpickle", "hora", "hora.run_figures", "hora.run_media", "numpy"}  # NumPy for some calls
-    assert not any(line.startswith("import numpy") for line in Path(run_figures.__file__).read_text().splitlines())
+    own = {f"hora.run.{module.stem}" for module in MODULES}
+    assert {name for name in outside if name != "hora.run" and name not in own} == {"cloudpickle", "numpy"}
+    assert not any(line.startswith("import numpy") for line in Path(figures.__file__).read_text().splitlines())
 
 
 def test_both_sides_agree() -> None:
-    assert run.Control._fields_ == Fields._fields_
-    assert run._METRIC_NAME.pattern == channel._METRIC_NAME.pattern == METRIC_NAME.strip("^$")
+    assert stopping.Control._fields_ == Fields._fields_
+    assert checks.METRIC_NAME.pattern == channel._METRIC_NAME.pattern == METRIC_NAME.strip("^$")
 
 
 def test_outside_hora_it_prints_and_stops_nothing(tmp_path: Path) -> None:
