@@ -63,6 +63,11 @@ ArtifactPath = Annotated[
     ),
 ]
 
+# Longer than other cursors: it holds the path of a file.
+CursorOfPath = Annotated[
+    CursorText | None, Query(max_length=10_000, description="The `next_cursor` of the previous page")
+]
+
 
 @routes.get(
     "/jobs/{job_id}/artifacts",
@@ -73,9 +78,7 @@ async def list_artifacts(
     job_id: JobId,
     services: ServicesHere,
     limit: PageLimit = 100,
-    cursor: Annotated[
-        CursorText | None, Query(max_length=10_000, description="`next_cursor` of the previous page")
-    ] = None,
+    cursor: CursorOfPath = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List the artifacts of a job, sorted by path. Artifacts of jobs that ended long ago are removed."""
@@ -105,9 +108,7 @@ async def list_media(
     job_id: JobId,
     services: ServicesHere,
     limit: PageLimit = 100,
-    cursor: Annotated[
-        CursorText | None, Query(max_length=10_000, description="`next_cursor` of the previous page")
-    ] = None,
+    cursor: CursorOfPath = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
     """List the pictures, sounds, histograms, tables and curves of a job, with their steps, sorted by name.

@@ -53,37 +53,31 @@ def artifacts(
     """List the files of a job or its checkpoints, download or remove them. Broken downloads continue."""
     from hora.connection import connect
 
-    _check_options(download, everything=everything, output=output, remove=remove, checkpoints=checkpoints)
-    if patterns and (download is not None or checkpoints or remove):
-        raise typer.BadParameter("a pattern goes with the list of files, and with --all")
+    _check_options(patterns, download, everything=everything, output=output, remove=remove, checkpoints=checkpoints)
     with connect() as client:
         if remove:
             client.remove_artifacts(job_id)
             print_json({"removed": job_id}) if as_json else tell(f"The files of {job_id} are removed")
-            return
-        if everything:
-            saved = (
-                fetch_all(client, job_id, output)
-                if checkpoints
-                else _fetch_files(client, job_id, output, patterns or [])
-            )
         elif download is not None:
-            saved = (fetch_one if checkpoints else _fetch_file)(client, job_id, download, output)
+            _tell_saved((fetch_one if checkpoints else _fetch_file)(client, job_id, download, output), as_json=as_json)
+        elif everything and checkpoints:
+            _tell_saved(fetch_all(client, job_id, output), as_json=as_json)
+        elif everything:
+            _tell_saved(_fetch_files(client, job_id, output, patterns or []), as_json=as_json)
+        elif checkpoints:
+            list_checkpoints(client, job_id, as_json=as_json)
         else:
-            if checkpoints:
-                list_checkpoints(client, job_id, as_json=as_json)
-            else:
-                _list_files(client, job_id, patterns or [], as_json=as_json)
-            return
-    if as_json:
-        print_json({"saved": [str(path) for path in saved]})
-    else:
-        for path in saved:
-            tell(str(path))
+            _list_files(client, job_id, patterns or [], as_json=as_json)
 
 
 def _check_options(
-    download: str | None, *, everything: bool, output: Path | None, remove: bool, checkpoints: bool
+    patterns: list[str] | None,
+    download: str | None,
+    *,
+    everything: bool,
+    output: Path | None,
+    remove: bool,
+    checkpoints: bool,
 ) -> None:
     if (download is not None) + everything + remove > 1:
         raise typer.BadParameter("give one of --download PATH, --all and --rm")
@@ -91,6 +85,16 @@ def _check_options(
         raise typer.BadParameter("--rm removes the files and the checkpoints together: give it without --checkpoints")
     if output is not None and download is None and not everything:
         raise typer.BadParameter("--output goes with --download PATH or --all")
+    if patterns and (download is not None or checkpoints or remove):
+        raise typer.BadParameter("a pattern goes with the list of files, and with --all")
+
+
+def _tell_saved(paths: list[Path], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"saved": [str(path) for path in paths]})
+    else:
+        for path in paths:
+            tell(str(path))
 
 
 def _list_files(client: "Service", job_id: str, patterns: list[str], *, as_json: bool) -> None:
