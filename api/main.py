@@ -16,7 +16,7 @@ from fastapi.routing import iter_route_contexts
 from prometheus_client import CollectorRegistry
 from sqlalchemy.exc import SQLAlchemyError
 
-from api import drawing, openapi, problem_answers
+from api import openapi, problem_answers
 from api.access.common_memory import CommonMemory, repeat
 from api.access.rate_limits import RateLimits
 from api.access.settling import SETTLE_EVERY_S, settle_all
@@ -35,6 +35,7 @@ from api.pages import docs_page, help_pages, page
 from api.pages.packed import PackedFiles
 from api.polling.entity_tags import installed_version
 from api.polling.job_tags import JobTags
+from api.processes import drawing
 from api.routes import (
     advice,
     analysis,

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 from api.callers import CallerHere, router
 from api.costs import PROCESS_TAKES_A_TURN
 from api.deps import Cursor, IfNoneMatch, PageLimit, SafeText, Services, ServicesHere, as_json, only_json
-from api.drawing import file_of
 from api.openapi import CREATED, problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import invalid
+from api.processes.drawing import file_of
 from api.row_views import job_view
 from jobs.db.tables import Job
 from jobs.insight.articles import store

@@ -10,15 +10,15 @@ from fastapi import Body, Depends, Path, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
-from api import code_reading
 from api.callers import CODE_ONLY, Caller, CallerHere, router
-from api.code_reading import require_code_allowed
 from api.costs import PROCESS_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import IfNoneMatch, Services, ServicesHere, as_json, only_json
 from api.files.opened_uploads import opened, remove_bytes, remove_upload, usable_upload, wrong_upload
 from api.openapi import CREATED, problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304, is_known, tag_of
 from api.problems import Problem
+from api.processes import code_reading
+from api.processes.code_reading import require_code_allowed
 from jobs.data import code, uploads
 from jobs.data.code import NewCode
 from jobs.data.code_archives import BadArchive

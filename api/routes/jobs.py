@@ -9,7 +9,6 @@ from pydantic import Field
 from pydantic_core import from_json
 from sqlalchemy.orm import Session
 
-from api import submissions
 from api.callers import Caller, CallerHere, Owned, router
 from api.costs import DRY_RUN_TAKES_A_TURN
 from api.deps import (
@@ -27,6 +26,7 @@ from api.deps import (
 from api.openapi import CREATED, headers, problems
 from api.polling.entity_tags import job_tag
 from api.row_views import job_view
+from api.submitting import submissions
 from jobs.data.resolving import without_options
 from jobs.db.tables import Job
 from jobs.lifecycle import store

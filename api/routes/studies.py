@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from fastapi import Body, Depends, Query, Response
 from sqlalchemy.orm import Session
 
-from api import submissions
 from api.callers import Caller, CallerHere, Owned, router
 from api.costs import REPORT_TAKES_A_TURN, TAKES_A_TURN
 from api.deps import (
@@ -24,10 +23,10 @@ from api.deps import (
     only_json,
     schema_body,
 )
-from api.drawing import png_of
 from api.openapi import CREATED, problems
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, study_tag, tag_of, tagged_with, unchanged
+from api.processes.drawing import png_of
 from api.routes.jobs import Key
 from api.routes.lookups import (
     Archived,
@@ -42,6 +41,7 @@ from api.routes.lookups import (
     statuses_of,
     wheres_of,
 )
+from api.submitting import submissions
 from jobs.insight.studies import control, formats, store
 from jobs.insight.studies.mean_curves import curves_of
 from jobs.insight.studies.plots import plot_of

@@ -7,7 +7,6 @@ from fastapi import Body, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api.callers import Caller, CallerHere, router
-from api.code_reading import require_code_allowed
 from api.deps import Cursor, IfNoneMatch, PageLimit, Services, ServicesHere, only_json
 from api.files import stored_uploads, upload_files
 from api.files.stored_uploads import STORED_CHUNK_BYTES, ArrivingPiece
@@ -16,6 +15,7 @@ from api.middleware import CHUNK_BYTES
 from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from api.problems import Problem, UnsupportedBody, invalid
+from api.processes.code_reading import require_code_allowed
 from jobs.data import uploads
 from jobs.data.uploads import UploadGone
 from jobs.db.tables import Upload

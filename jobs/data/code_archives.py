@@ -1,7 +1,7 @@
 """Archives of code: what is in them, and unpacking them. They come from strangers: `jobs.data.archives` has the guards.
 
-Called by the process of the api that looks at archives (`api.code_inspection`), by `jobs.data.code_texts`, and by
-workers.
+Called by the process of the api that looks at archives (`api.processes.code_inspection`), by `jobs.data.code_texts`,
+and by workers.
 
     BadArchive      the archive is refused; the text is for its sender
 """

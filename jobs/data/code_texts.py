@@ -1,6 +1,6 @@
 """The texts of files in archives of code, and how they differ.
 
-Called by the process of the api that looks into archives (`api.code_inspection`).
+Called by the process of the api that looks into archives (`api.processes.code_inspection`).
 
     BadArchive      the archive cannot be read
 """

@@ -159,7 +159,7 @@ def _unusable_weights(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping
 
 
 def _unusable_origin(spec: Spec, named: Mapping[str, Job], ambiguities: Mapping[str, str]) -> list[FieldProblem]:
-    """Why the spec cannot continue from a checkpoint of another job, as far as its row says: see `api.origins`."""
+    """Why the spec cannot continue from a checkpoint of another job, by its row: see `api.submitting.origins`."""
     origin = origin_of(spec.continue_from)
     if origin is None:
         return []

@@ -1,4 +1,4 @@
-"""Writes submitted jobs, each with its first event and its Idempotency-Key. Called by the api (`api.submissions`).
+"""Writes submitted jobs, each with its first event and its Idempotency-Key. Called by `api.submitting.submissions`.
 
 Every function works in the caller's transaction; the caller commits.
 

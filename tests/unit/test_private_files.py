@@ -13,9 +13,9 @@ ROOMS = ("api", "hora", "jobs", "migrations", "trainer", "worker")
 # Processes that leave the umask to the person, and why.
 OF_A_PERSON = {
     "api/document.py": "prints, for developers",
-    "api/code_inspection.py": "writes to a pipe, and may write to no file",
-    "api/plot.py": "writes to a pipe",
-    "api/article_page.py": "writes to a pipe",
+    "api/processes/code_inspection.py": "writes to a pipe, and may write to no file",
+    "api/processes/plot.py": "writes to a pipe",
+    "api/processes/article_page.py": "writes to a pipe",
     "hora/run/__main__.py": "is a person's script; ranks start scripts with a umask that closes what they make",
     "trainer/script/confinement.py": "prints, for `hora doctor`",
     "trainer/script/drop_rights.py": "sets the umask of its orders",

@@ -1,6 +1,6 @@
 """What the process that makes HTML and PDF gets of an article: prose, pictures and tables. Pure.
 
-Called by `figures`, which makes it, and by `api.article_page`, which reads it.
+Called by `figures`, which makes it, and by `api.processes.article_page`, which reads it.
 """
 
 from typing import Annotated, Literal

@@ -1,6 +1,6 @@
 """The content of a study's plot: lines, error bars, the ideal, and where the first host ends. Pure.
 
-Called by the api, which passes it to the process that draws (`api.plot`).
+Called by the api, which passes it to the process that draws (`api.processes.plot`).
 """
 
 import json

@@ -113,7 +113,7 @@ def test_a_picture_shows_any_name_without_a_warning() -> None:
     panel = Panel(title="t", x_label="$a", y_label="_b", lines=lines, ticks=["訓練", "$\\frac{"])
     plot = Plot(title=NAMES["longest"], panels=[panel])
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "api.plot"],
+        [sys.executable, "-W", "error", "-m", "api.processes.plot"],
         input=plot.model_dump_json().encode(), capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from api.article_page import html_of
+from api.processes.article_page import html_of
 from jobs.insight.articles.document import Document, Grid, Picture, Prose
 from jobs.insight.studies.plots import Line, Panel
 

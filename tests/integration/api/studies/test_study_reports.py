@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from api import drawing
+from api.processes import drawing
 from jobs.db.engine import Sessions
 from jobs.telemetry.ingest import ALL_RANKS
 from tests.integration.api.starting_rows import a_host, an_attempt, metric_points, seconds

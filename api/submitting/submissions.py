@@ -21,12 +21,12 @@ from sqlalchemy.orm import Session
 
 from api.callers import Caller
 from api.deps import Services, as_json
-from api.origins import Origins
 from api.polling import versions
 from api.polling.entity_tags import job_tag, study_tag
-from api.received_specs import spec_in, study_in
 from api.row_views import job_view
-from api.spec_checks import CheckedSpec, StateChecks, check_spec
+from api.submitting.origins import Origins
+from api.submitting.received_specs import spec_in, study_in
+from api.submitting.spec_checks import CheckedSpec, StateChecks, check_spec
 from jobs.data.code import mark_used
 from jobs.data.resolving import Registry
 from jobs.db.tables import Job

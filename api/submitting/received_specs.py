@@ -1,4 +1,4 @@
-"""The spec or the study in a request. A refusal names every wrong field. Called by `api.submissions`.
+"""The spec or the study in a request. A refusal names every wrong field. Called by `submissions`.
 
 What is no spec is still checked as far as its right fields go (`jobs.model.partial_spec`), so that nobody corrects one
 field to learn of the next.
@@ -13,8 +13,8 @@ from pydantic_core import from_json
 
 from api.callers import Caller
 from api.deps import Services
-from api.origins import Origins
-from api.spec_checks import StateChecks, check_spec
+from api.submitting.origins import Origins
+from api.submitting.spec_checks import StateChecks, check_spec
 from jobs.data.resolving import Registry
 from jobs.insight.studies.grid import Cell, cells_of
 from jobs.insight.studies.space import ends_of

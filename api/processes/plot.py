@@ -1,6 +1,7 @@
-"""Draws one picture: `python -m api.plot` takes a `jobs.insight.studies.plots.Plot` on standard input and writes a PNG.
+"""Draws one picture: `python -m api.processes.plot` writes a PNG.
 
-A process of its own, started by `api.drawing`: matplotlib takes 100 MB that the api can do without.
+It takes a `jobs.insight.studies.plots.Plot` on standard input. A process of its own, started by `drawing`: matplotlib
+takes 100 MB that the api can do without.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Checks of specs that are to become jobs. Called by `api.submissions` before it stores anything.
+"""Checks of specs that are to become jobs. Called by `submissions` before it stores anything.
 
 `check_spec` looks at the spec alone, its data included. `StateChecks` adds what the hosts, the projects and the jobs do
 not allow at the moment. Neither raises: a repeated submission gets its first answer, whatever has changed since.
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from api.origins import Origins
 from api.similar_names import proposal
+from api.submitting.origins import Origins
 from jobs.data.code import may_use
 from jobs.data.resolving import Registry
 from jobs.db.tables import Project

@@ -1,7 +1,7 @@
-"""Looks into archives of code: `python -m api.code_inspection ARCHIVE...` reads from its standard input what to do.
+"""Looks into archives of code: `python -m api.processes.code_inspection ARCHIVE...`.
 
-A process of its own, started by `api.code_reading`, because strangers send the archives. It writes JSON to its standard
-output: what was asked, or why an archive is `refused`.
+A process of its own, started by `code_reading`, because strangers send the archives. It reads from its standard input
+what to do, and writes JSON to its standard output: what was asked, or why an archive is `refused`.
 """
 
 import hashlib

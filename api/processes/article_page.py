@@ -1,8 +1,9 @@
-"""Makes one file of an article: `python -m api.article_page` takes a `jobs.insight.articles.document.Document` on
-standard input, and writes HTML or PDF.
+"""Makes one file of an article: `python -m api.processes.article_page` writes HTML or PDF.
 
-A process of its own, started by `api.drawing`: it reads what people wrote, draws with matplotlib, and lays out pages
-with WeasyPrint. The file contains its pictures, and names no other file. Nothing is fetched for it.
+It takes a `jobs.insight.articles.document.Document` on standard input.
+
+A process of its own, started by `drawing`: it reads what people wrote, draws with matplotlib, and lays out pages with
+WeasyPrint. The file contains its pictures, and names no other file. Nothing is fetched for it.
 """
 
 import base64
@@ -18,7 +19,7 @@ from markdown_it.token import Token
 from jobs.insight.articles.document import Document, Grid, Picture, Prose
 from jobs.insight.studies.plots import Plot
 
-_NO_PDF = 3  # the exit status without the libraries that PDF needs, as `api.drawing` knows it
+_NO_PDF = 3  # the exit status without the libraries that PDF needs, as `drawing` knows it
 _SCHEMES = ("http", "https", "mailto")
 _STYLE = """
 body { font: 16px/1.55 system-ui, "DejaVu Sans", sans-serif; color: #1b1f24; margin: 2rem auto; max-width: 52rem;
@@ -87,7 +88,7 @@ def _heading(title: str) -> str:
 
 def _image(picture: Picture) -> str:
     """The charts as an SVG in an address, so that nothing in it can reach the page around it."""
-    from api.plot import figure_of  # it takes a second or more, which articles without charts do not need
+    from api.processes.plot import figure_of  # it takes a second or more, which articles without charts do not need
 
     svg = io.BytesIO()
     figure_of(Plot(title="", panels=picture.panels)).savefig(svg, format="svg", metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""Pictures of studies and files of articles, made by processes of their own (`api.plot`, `api.article_page`).
+"""Pictures of studies and files of articles, made by processes of their own (`plot`, `article_page`).
 
 So this process keeps its memory. Called by the routes of studies and articles. When too many are requested at once,
 the next one is refused with `Busy`.
@@ -20,7 +20,7 @@ from jobs.runtime.space import is_full
 
 _DRAWING = threading.BoundedSemaphore(2)
 _WAITING_OR_DRAWING = threading.BoundedSemaphore(4)  # each holds a thread of the service: a fifth is refused
-_NO_PDF = 3  # the exit status of `api.article_page` without the libraries that PDF needs
+_NO_PDF = 3  # the exit status of `article_page` without the libraries that PDF needs
 _LIMIT_S = 30.0  # the first picture of a process takes a few seconds, later ones about one
 
 _log = structlog.get_logger(__name__)
@@ -46,12 +46,12 @@ class NoPdf(Problem):
 
 def png_of(plot: Plot) -> bytes:
     """The picture. Raises `Busy`, and `Broken` where it cannot be drawn."""
-    return _made_by("api.plot", plot)
+    return _made_by("api.processes.plot", plot)
 
 
 def file_of(document: Document) -> bytes:
     """The article as one file of HTML or PDF. Raises `Busy`, `NoPdf`, and `Broken` where it cannot be made."""
-    return _made_by("api.article_page", document)
+    return _made_by("api.processes.article_page", document)
 
 
 def _made_by(module: str, described: Plot | Document) -> bytes:

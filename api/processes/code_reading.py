@@ -1,4 +1,4 @@
-"""Looks at archives of code in a process of its own (`api.code_inspection`), without the secrets of this one.
+"""Looks at archives of code in a process of its own (`code_inspection`), without the secrets of this one.
 
 Called by the routes of code and of uploads. A request takes a turn before, so that few such processes run at once.
 
@@ -62,7 +62,7 @@ def hunks_between(before: int, after: int, paths: Sequence[str]) -> dict[str, st
 def _asked(request: Mapping[str, Any], *archives: int) -> dict[str, Any]:
     """The answer of a process that looks into archives. Raises `BadArchive`."""
     environment = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
-    argv = [sys.executable, "-m", "api.code_inspection", *(f"/dev/fd/{archive}" for archive in archives)]
+    argv = [sys.executable, "-m", "api.processes.code_inspection", *(f"/dev/fd/{archive}" for archive in archives)]
     try:
         process = subprocess.run(
             argv, input=json.dumps({"most_cpu_s": _MOST_CPU_S, **request}).encode(), pass_fds=archives,

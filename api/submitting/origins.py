@@ -1,4 +1,4 @@
-"""Finds the checkpoint from which a spec continues (`continue_from`). Called by `api.spec_checks`.
+"""Finds the checkpoint from which a spec continues (`continue_from`). Called by `spec_checks`.
 
 What the row of the other job says against it is found later, under its lock: `jobs.lifecycle.named_jobs`.
 """
