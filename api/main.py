@@ -61,6 +61,7 @@ from api.routes import (
     series,
     studies,
     uploads,
+    usage,
     views,
     webhooks,
 )
@@ -161,7 +162,7 @@ def _add_routes(app: FastAPI) -> None:
     for part in (
         job_counts, job_groups, lookups, jobs, job_deletion, analysis, advice, series, live, hosts, catalog, health,
         studies, articles, people, login, projects, queue, artifacts, checkpoints, views, webhooks, datasets, uploads,
-        code, imports,
+        code, imports, usage,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)

@@ -52,6 +52,7 @@ from jobs.people.queue_share import TooManyQueuedJobs
 from jobs.people.rights import LastAdmin, NotAllowed, TooManyLogins, TooManyTokens, UserDisabled, UserNotFound
 from jobs.people.saved_views import TooManyViews, ViewExists, ViewNotFound
 from jobs.people.tokens import LoginRefused, TokenNotFound
+from jobs.people.usage_history import TooMuchUsage
 from jobs.runtime.outbound_addresses import ForbiddenAddress
 from jobs.runtime.settings import Settings
 from jobs.runtime.space import has_database, shortage
@@ -243,6 +244,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     TooMuchToSearch: lambda error: invalid([FieldProblem(error.field, str(error))]),
     WrongPattern: _wrong_field("where"),
     ImpossibleTarget: _wrong_field("target"),
+    TooMuchUsage: _wrong_field("by"),
     ForbiddenAddress: _wrong_field("url"),
     RequestValidationError: _of_parameters,
     JobNotFound: _no_such("job"),

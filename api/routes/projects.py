@@ -23,7 +23,7 @@ from api.openapi import problems
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from jobs.model.problems import InvalidSpec, field_problems
 from jobs.people import audit, projects
-from jobs.people.project_costs import cost_this_month
+from jobs.people.usage_history import this_month, usage_in
 from jobs.views.base import Listed
 from jobs.views.projects import NewProject, ProjectChanges, ProjectView
 
@@ -90,7 +90,7 @@ def get_project(project: ProjectPath, services: ServicesHere, if_none_match: IfN
     with services.sessions() as session:
         view = ProjectView.model_validate(projects.state_of(session, project))
         if (prices := services.settings.prices) is not None:
-            cost = cost_this_month(session, project, prices)
+            cost = usage_in(session, this_month(project), prices).total.cost
             view = view.model_copy(update={"usage": view.usage.model_copy(update={"cost": cost})})
     return answer_or_304(view, if_none_match)
 

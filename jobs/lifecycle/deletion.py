@@ -1,9 +1,10 @@
 """Deletes jobs that have ended, with all that is stored of them. Called by the api, by retention and by the copier.
 
 The row of a job goes in the transaction of the request, and with it its history, its attempts and all other rows that
-refer to it. So from then on nobody finds the job. What does not refer to a row is removed later, because the job is in
-`deleted_jobs`: series and lines by `remove_rows`, files by each host, copies by whoever tidies the store. Each of these
-steps may be repeated. A second look a day later removes what somebody still wrote.
+refer to it. So from then on nobody finds the job. What its attempts used stays in `deleted_attempts`. What does not
+refer to a row is removed later, because the job is in `deleted_jobs`: series and lines by `remove_rows`, files by each
+host, copies by whoever tidies the store. Each of these steps may be repeated. A second look a day later removes what
+somebody still wrote.
 
     JobNotEnded     the job has not ended
     JobInUse        something needs the job; the text says what
@@ -13,13 +14,14 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import String, case, cast, delete, func, insert, literal_column, select, update
+from sqlalchemy import String, case, cast, delete, func, insert, literal, literal_column, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import (
     Allocation,
     Attempt,
+    DeletedAttempt,
     DeletedJob,
     Job,
     JobWait,
@@ -55,9 +57,23 @@ def delete_job(session: Session, job: Job) -> None:
     if (need := _need_of(session, job)) is not None:
         raise JobInUse(f"job {job.id} cannot be deleted: {need}")
     session.execute(insert(DeletedJob).values(id=job.id))
+    _keep_usage(session, job)
     of_job = (WebhookDelivery.subject_id == job.id, WebhookDelivery.event.in_(OF_JOBS))
     session.execute(delete(WebhookDelivery).where(*of_job), execution_options=_UNSYNCHRONIZED)
     session.execute(delete(Job).where(Job.id == job.id), execution_options=_UNSYNCHRONIZED)
+
+
+def _keep_usage(session: Session, job: Job) -> None:
+    """Keep what `jobs.people.usage_history` adds up. An imported run used nothing here."""
+    if job.run_id is not None:
+        return
+    kept = (DeletedAttempt.job_id, DeletedAttempt.number, DeletedAttempt.project, DeletedAttempt.owner,
+            DeletedAttempt.shares, DeletedAttempt.created_at, DeletedAttempt.ended_at)  # fmt: skip
+    attempts = select(
+        Attempt.job_id, Attempt.number, func.coalesce(Attempt.project, job.project), literal(job.owner), Attempt.shares,
+        Attempt.created_at, Attempt.ended_at,
+    ).where(Attempt.job_id == job.id)  # fmt: skip
+    session.execute(insert(DeletedAttempt).from_select(kept, attempts))
 
 
 def _need_of(session: Session, job: Job) -> str | None:

@@ -8,10 +8,10 @@ its history. The keys by which estimates find a job depend on none of these fiel
 
 from typing import Any
 
-from sqlalchemy import func
+from sqlalchemy import func, update
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Job, Project
+from jobs.db.tables import Attempt, Job, Project
 from jobs.lifecycle.store import JobEnded, JobInUse, JobNotEnded, add_event, touch
 from jobs.model.job_changes import JobChanges
 from jobs.model.problems import FieldProblem, InvalidSpec
@@ -58,7 +58,7 @@ def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) ->
     if problems := _problems(session, job, news, by):
         raise InvalidSpec(problems)
     if "project" in news:
-        _admit(session, job, news["project"], by)
+        _move(session, job, news["project"], by)
     columns: dict[str, Any] = {field: value for field, value in news.items() if field != "time_limit_s"}
     if in_spec := {field: news[field] for field in news.keys() & _IN_SPEC}:
         columns["spec"] = {**job.spec, **in_spec}
@@ -80,12 +80,14 @@ def _problems(session: Session, job: Job, news: dict[str, Any], by: Applicant) -
     return problems
 
 
-def _admit(session: Session, job: Job, project: str, by: Applicant) -> None:
+def _move(session: Session, job: Job, project: str, by: Applicant) -> None:
     """Let another project take a job that has ended, with what it stores. Its GPU-hours stay where they were spent."""
     if job.study_id is not None:
         raise JobInUse(f"job {job.id} belongs to study {job.study_id}: jobs of a study stay in its project")
     stored_bytes = (job.checkpoint_bytes or 0) + (job.artifact_bytes or 0)
     admit_ended(session, project, by, stored_bytes=stored_bytes)
+    spent_here = (Attempt.job_id == job.id, Attempt.project.is_(None))
+    session.execute(update(Attempt).where(*spent_here).values(project=job.project))
 
 
 def _differences(before: dict[str, Any], news: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

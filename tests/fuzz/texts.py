@@ -202,6 +202,7 @@ TEXTS: dict[str, Text] = {
     "checkpoint-path": damaged(one_of("step-0000000010.npz", "optimizer.pt", ".metadata", "../x", "//", "x" * 5000)),
     "cursor": _opaque("cursor", with_checksum(_lists)),
     "digest": damaged(seen("digest", "0" * 64)),
+    "date": damaged(one_of("2025-05-01", "2024-02-29", "2025-02-29", "0001-01-01", "9999-12-31", "2025-13-01", "1")),
     "entity-tags": in_header(
         damaged(one_of("*", several(_entity_tag, between=", "), _entity_tag, 'W/"' + "x" * 9000 + '"'))
     ),

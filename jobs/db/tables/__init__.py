@@ -22,6 +22,7 @@ from jobs.db.tables.service import MarkedStore, SigningKey
 from jobs.db.tables.work import (
     SORTED_BY,
     Attempt,
+    DeletedAttempt,
     DeletedJob,
     IdempotencyKey,
     Job,
@@ -35,12 +36,12 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0031"  # the migration that makes these tables
+SCHEMA = "0032"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Article", "ArticleVersion", "Attempt", "AuditEntry",
-    "Base", "CodeArchive", "CodePiece", "CodeSender", "DatasetSample", "DatasetVersion", "DeletedJob", "Host",
-    "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job", "JobAnalysis", "JobEvent", "JobText",
+    "Base", "CodeArchive", "CodePiece", "CodeSender", "DatasetSample", "DatasetVersion", "DeletedAttempt", "DeletedJob",
+    "Host", "HostDataset", "HostSample", "IdempotencyKey", "IdleStretch", "Job", "JobAnalysis", "JobEvent", "JobText",
     "JobWait", "LogLine", "MailHour", "MarkedStore", "MetricBlock", "MetricPoint", "Mirror", "Project", "ProjectMember",
     "ProjectUsage", "Rollup", "RunTime", "Sample", "SavedView", "SigningKey", "Slot", "StartForecast", "Study",
     "StudyNote", "Token", "Upload", "UploadPiece", "UsageHour", "User", "Webhook", "WebhookDelivery",

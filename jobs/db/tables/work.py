@@ -207,6 +207,22 @@ class DeletedJob(Base):
     )
 
 
+class DeletedAttempt(Base):
+    """An attempt of a deleted job: what its usage is counted from. Written only by `jobs.lifecycle.deletion`."""
+
+    __tablename__ = "deleted_attempts"
+
+    job_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    project: Mapped[str] = mapped_column(String(64))  # where it was spent
+    owner: Mapped[str] = mapped_column(String(128))  # of the job
+    shares: Mapped[list[Any]] = mapped_column(JSONB)
+    created_at: Mapped[datetime]
+    ended_at: Mapped[datetime] = mapped_column()
+
+    __table_args__ = (Index("ix_deleted_attempts_ended_at", ended_at),)
+
+
 class JobWait(Base):
     """A job that waits for another one, which has not ended: `jobs.lifecycle.waits`."""
 
@@ -304,6 +320,7 @@ class Attempt(Base):
     # [{"host", "slots"}], sorted by rank: the lead first
     shares: Mapped[list[Any]] = mapped_column(JSONB, server_default=text("'[]'"))
     gpus: Mapped[int]
+    project: Mapped[str | None] = mapped_column(String(64))  # where it was spent; null: in that of its job
     queued_at: Mapped[datetime] = mapped_column(server_default=func.now())  # when its job began to wait
     handed_at: Mapped[datetime | None]  # when its job was handed to the Slurm pool that runs it; null: a host runs it
     due_at: Mapped[datetime | None]  # if it passed a waiting job: when it may be asked to make room

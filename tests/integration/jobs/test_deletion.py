@@ -101,12 +101,13 @@ def test_all_rows_of_a_job_go_and_its_gpu_hours_stay(sessions: Sessions) -> None
         used = session.scalar(select(func.sum(ProjectUsage.slot_seconds)))
     assert {"attempts", "job_events", "job_texts", "mirrors", "idempotency_keys"} <= set(tables_with(sessions, job_id))
     delete_job(sessions, job_id)
-    assert tables_with(sessions, job_id) == ["deleted_jobs", *sorted(table.__tablename__ for table in SERIES)]
+    kept_of_it = ["deleted_attempts", "deleted_jobs"]
+    assert tables_with(sessions, job_id) == [*kept_of_it, *sorted(table.__tablename__ for table in SERIES)]
     with sessions() as session:
         assert list(session.scalars(select(WebhookDelivery.subject_id))) == ["other"]
         assert session.scalar(select(func.sum(ProjectUsage.slot_seconds))) == used
     remove_rows(sessions)
-    assert tables_with(sessions, job_id) == ["deleted_jobs"]
+    assert tables_with(sessions, job_id) == kept_of_it
     assert tables_with(sessions, kept) == with_kept
 
 
@@ -135,7 +136,7 @@ def test_what_somebody_still_wrote_goes_a_day_later(sessions: Sessions) -> None:
         past = {name: getattr(DeletedJob, name) - timedelta(days=1.1) for name in ("deleted_at", "rows_due_at")}
         session.execute(update(DeletedJob).values(past))
     assert remove_rows(sessions) == 1
-    assert tables_with(sessions, job_id) == ["deleted_jobs"]
+    assert tables_with(sessions, job_id) == ["deleted_attempts", "deleted_jobs"]
     with sessions.begin() as session:
         assert session.scalar(select(DeletedJob.rows_due_at)) is None
         deletion.forget(session, keep_days=2)

@@ -18,6 +18,7 @@ ROWS_OF_USERS = {
     "tokens": "a token, a link or a session is looked up again every 3 s; revoking a token ends its links and sessions",
     "project_members": "it is a right itself, and is asked for at each act",
     "usage_hours": "it decides only whose turn it is",
+    "deleted_attempts": "it only counts in the usage of the past",
     "account_standings": "it is for those who look at the queue, and goes with the last job that waits",
     "idempotency_keys": "a repeat only reads the first answer",
     "study_notes": "it does nothing",

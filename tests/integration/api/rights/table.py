@@ -337,6 +337,7 @@ ROWS = (
     row("GET /v1/queue", READ),
     row("GET /v1/projects", READ),
     row("GET /v1/projects/{project}", READ, Case("vision"), Case("default")),
+    row("GET /v1/usage", READ),
     row("POST /v1/projects", ADMIN, Case(ok=201, body={"name": "new"})),
     row("PATCH /v1/projects/{project}", ADMIN, Case("vision", body={"is_open": True})),
     row("PUT /v1/projects/{project}/members/{user_name}", ADMIN, Case("vision ella")),

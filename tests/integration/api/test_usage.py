@@ -1,0 +1,171 @@
+"""The usage of the past over HTTP: the range, the keys, the table for spreadsheets, and what is refused."""
+
+import csv
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from jobs.db.engine import Sessions
+from jobs.db.tables import Job
+from jobs.runtime.settings import Settings
+from tests.integration.api.starting_rows import an_attempt
+from tests.integration.api.test_projects import field_error
+
+ClientOf = Callable[..., TestClient]
+Submit = Callable[..., str]
+MAY = {"from": "2025-05-01", "until": "2025-05-31"}
+
+
+@pytest.fixture
+def configuration(configuration: Settings) -> Settings:
+    return configuration.model_copy(update={"gpu_hour_price": "h100=4,cpu=0.5"})
+
+
+@pytest.fixture
+def used(sessions: Sessions, submit_job: Submit) -> Callable[..., str]:
+    """Makes a job that held two slots of `ha` for some hours from the beginning of a day on. Returns its id."""
+
+    def use(day: str, *, hours: float = 1, device: str = "cpu", owner: str = "admin", **fields: Any) -> str:
+        job_id = submit_job(**fields)
+        since = datetime.fromisoformat(day).replace(tzinfo=UTC)
+        times = {"created_at": since, "ended_at": since + timedelta(hours=hours)}
+        shares = [{"host": "ha", "slots": [0, 1], "devices": [device] * 2}]
+        an_attempt(sessions, job_id, shares=shares, **times)
+        with sessions.begin() as session:
+            session.execute(update(Job).where(Job.id == job_id).values(owner=owner))
+        return job_id
+
+    return use
+
+
+def test_usage_by_project_and_month(api: TestClient, used: Callable[..., str]) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    used("2025-04-30", hours=48)
+    used("2025-05-02", project="vision", device="NVIDIA H100 NVL")
+    answer = api.get("/v1/usage", params={"from": "2025-04-01", "until": "2025-05-31"})
+    nothing = {"user": None, "host": None, "device": None}
+    assert answer.json() == {
+        "first_day": "2025-04-01",
+        "last_day": "2025-05-31",
+        "by": ["project"],
+        "period_length": "month",
+        "items": [
+            {"period": "2025-04-01", "project": "default", **nothing, "gpu_hours": 48, "jobs": 1, "cost": 24},
+            {"period": "2025-05-01", "project": "default", **nothing, "gpu_hours": 48, "jobs": 1, "cost": 24},
+            {"period": "2025-05-01", "project": "vision", **nothing, "gpu_hours": 2, "jobs": 1, "cost": 8},
+        ],
+        "total": {"gpu_hours": 98, "jobs": 2, "cost": 56},
+    }
+
+
+def test_by_default_a_year_of_months_or_thirty_days(api: TestClient) -> None:
+    def days(**params: str) -> tuple[date, date]:
+        answer = api.get("/v1/usage", params=params).json()
+        return date.fromisoformat(answer["first_day"]), date.fromisoformat(answer["last_day"])
+
+    today = datetime.now(UTC).date()
+    first_day, last_day = days()
+    assert last_day - today in (timedelta(0), timedelta(days=1))  # or it is midnight
+    assert (12 * (last_day.year - first_day.year) + last_day.month - first_day.month, first_day.day) == (11, 1)
+    first_day, last_day = days(period="day")
+    assert (last_day - first_day).days == 29
+    assert days(until="2024-03-01") == (date(2023, 4, 1), date(2024, 3, 1))
+    assert days(until="2024-12-31") == (date(2024, 1, 1), date(2024, 12, 31))
+    assert days(until="2024-03-01", period="day") == (date(2024, 2, 1), date(2024, 3, 1))
+    assert days(until="0001-01-05", period="day")[0] == days(until="0001-01-05")[0] == date(1, 1, 1)
+    assert days(**{"from": "9999-12-31", "until": "9999-12-31"}) == (date(9999, 12, 31),) * 2
+
+
+def test_a_range_has_a_length(api: TestClient) -> None:
+    longest = {"from": "2024-01-01", "until": "2024-12-31", "period": "day"}
+    assert api.get("/v1/usage", params=longest).status_code == 200
+    message = field_error(api.get("/v1/usage", params=longest | {"from": "2023-12-31"}), "from")
+    assert message == "2023-12-31 to 2024-12-31 are 367 days; at most 366, or ask for months (period=month)"
+    months = {"from": "2020-01-31", "until": "2024-12-01"}
+    assert api.get("/v1/usage", params=months).status_code == 200
+    message = field_error(api.get("/v1/usage", params=months | {"until": "2025-01-01"}), "from")
+    assert message == "2020-01-31 to 2025-01-01 are 61 months; at most 60"
+    assert "119,988 months" in field_error(
+        api.get("/v1/usage", params={"from": "0001-01-01", "until": "9999-12-31"}), "from"
+    )
+    backwards = {"from": "2024-12-02", "until": "2024-12-01"}
+    message = field_error(api.get("/v1/usage", params=backwards), "from")
+    assert message == "must not be after `until`, which is 2024-12-01"
+    assert "must not be after `until`" in field_error(api.get("/v1/usage", params={"from": "2999-01-01"}), "from")
+
+
+@pytest.mark.parametrize(
+    ("params", "field", "words"),
+    [
+        ({"from": "yesterday"}, "from", "must be a date, such as"),
+        ({"from": "1767225600"}, "from", "must be a date, such as"),
+        ({"until": "2025-02-29"}, "until", "must be a date, such as"),
+        ({"until": "2025-05-01T00:00:00"}, "until", "must be a date, such as"),
+        ({"until": ""}, "until", "must be a date, such as"),
+        ({"until": "20250501"}, "until", "must be a date, such as"),
+        ({"by": "projct"}, "by.0", "did you mean 'project'?"),
+        ({"by": ["project", "user", "host"]}, "by", "must have at most 2 items, not 3"),
+        ({"period": "days"}, "period", "did you mean 'day'?"),
+        ({"format": "xml"}, "format", "must be 'json' or 'csv'"),
+        ({"untill": "2025-05-01"}, "untill", "did you mean until?"),
+        ({"owner": "ada"}, "owner", "no such query parameter"),
+        ({"project": "visoin"}, "project", "there is no such project; did you mean vision?"),
+        ({"project": "\x00"}, "project", "one line of text"),
+        ({"user": "adaa"}, "user", "there is no such user; did you mean ada?"),
+        ({"user": "x" * 300}, "user", "must have at most 255 characters"),
+    ],
+)
+def test_a_wrong_parameter_is_named(
+    api: TestClient, used: Callable[..., str], params: dict[str, Any], field: str, words: str
+) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    used("2025-05-01", owner="ada")
+    assert words in field_error(api.get("/v1/usage", params=params), field)
+
+
+def test_users_without_jobs_have_no_usage(api: TestClient, client_of: ClientOf, used: Callable[..., str]) -> None:
+    used("2025-05-01")
+    client_of("bob")
+    answer = api.get("/v1/usage", params=MAY | {"user": "bob"})
+    assert (answer.status_code, answer.json()["items"]) == (200, [])
+    (row,) = api.get("/v1/usage", params=MAY | {"user": "admin", "by": ["user", "user"]}).json()["items"]
+    assert (row["user"], row["gpu_hours"]) == ("admin", 2)
+
+
+def test_a_table_for_spreadsheets(api: TestClient, used: Callable[..., str]) -> None:
+    used("2025-05-01", owner="=cmd()", device="Tesla T4")
+    used("2025-05-01", owner='a,"b"')
+    answer = api.get("/v1/usage", params=MAY | {"by": ["user", "host"], "period": "day", "format": "csv"})
+    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert answer.headers["Content-Disposition"] == 'inline; filename="usage-2025-05-01-2025-05-31.csv"'
+    assert list(csv.reader(answer.text.splitlines())) == [
+        ["period", "user", "host", "gpu_hours", "jobs", "cost"],
+        ["2025-05-01", "'=cmd()", "ha", "2.0", "1", ""],
+        ["2025-05-01", 'a,"b"', "ha", "2.0", "1", "1.0"],
+    ]
+
+
+def test_the_cost_of_a_project_is_that_of_its_usage_this_month(
+    api: TestClient, used: Callable[..., str], submit_job: Submit
+) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    month = datetime.now(UTC).strftime("%Y-%m-01")
+    used(month, hours=0.25, device="NVIDIA H100 NVL", project="vision")
+    gone = used(month, hours=0.5, project="vision")
+    moved = used(month, hours=0.125, project="vision")
+    end(api, gone, moved)
+    assert api.delete(f"/v1/jobs/{gone}").status_code == 204
+    assert api.patch(f"/v1/jobs/{moved}", json={"project": "default"}).status_code == 200
+    usage = api.get("/v1/usage", params={"project": "vision", "from": month}).json()["total"]
+    assert usage == {"gpu_hours": 1.75, "jobs": 3, "cost": 2 * (1 + 0.25 + 0.0625)}
+    assert api.get("/v1/projects/vision").json()["usage"]["cost"] == usage["cost"]
+    assert api.get("/v1/projects/default").json()["usage"]["cost"] == 0
+
+
+def end(api: TestClient, *job_ids: str) -> None:
+    for job_id in job_ids:
+        assert api.post(f"/v1/jobs/{job_id}/cancel").status_code in (200, 202)
