@@ -22,7 +22,8 @@ MODULES = {
     "logs": "records", "metrics": "records", "study": "studies", "report": "studies", "article": "articles",
     "artifacts": "artifacts",
     "code": "scripts", "diff": "scripts", "studies": "studies", "hosts": "hosts", "webhook": "webhooks",
-    "token": "people", "user": "people", "project": "projects", "config": "config", "dataset": "datasets",
+    "token": "people", "user": "people", "project": "projects", "usage": "usage", "config": "config",
+    "dataset": "datasets",
 }  # fmt: skip
 
 _ONE_OF, _QUOTED = " is not one of ", re.compile("'([^']*)'")

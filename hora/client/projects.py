@@ -1,10 +1,11 @@
-"""Projects, their quotas and their members."""
+"""Projects, their quotas, their members, and what was used."""
 
 from typing import TYPE_CHECKING, Unpack
 
 from hora.client.resource import Resource, reads, reads_pages, returns
 from hora.service import Service
 from jobs.views.projects import ProjectView
+from jobs.views.usage import UsageReport
 
 if TYPE_CHECKING:
     from hora.client.fields import ProjectChangeFields, ProjectFields
@@ -17,6 +18,8 @@ class Projects(Resource):
     get = reads(ProjectView, Service.project)
     add_member = reads(ProjectView, Service.add_member)
     remove_member = returns(Service.remove_member)
+    usage = reads(UsageReport, Service.usage)
+    usage_csv = returns(Service.usage_csv)
 
     def create(self, name: str, **fields: "Unpack[ProjectFields]") -> ProjectView:
         """Create a project. The fields are those of `jobs.views.projects.NewProject`, such as `max_slots`."""

@@ -36,6 +36,7 @@ from hora.service.people import PeopleCalls
 from hora.service.projects import ProjectCalls
 from hora.service.studies import StudyCalls
 from hora.service.transport import Transport
+from hora.service.usage import UsageCalls
 from hora.service.views import ViewCalls
 from hora.service.webhooks import WebhookCalls
 
@@ -47,7 +48,7 @@ __all__ = [
 
 class Service(
     JobCalls, StudyCalls, HostCalls, DatasetCalls, PeopleCalls, ProjectCalls, LogCalls, ArtifactCalls, WebhookCalls,
-    CheckpointCalls, CodeCalls, ViewCalls, ArticleCalls,
+    CheckpointCalls, CodeCalls, ViewCalls, ArticleCalls, UsageCalls,
 ):  # fmt: skip
     """A connection to one service. Close it, or use it as a context manager. Threads may share it.
 
