@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
@@ -75,10 +76,12 @@ def get_usage(
     An attempt that runs over midnight counts in each day with its part, a running one up to now. Deleted jobs count as
     before, and jobs that moved count in the project in which they ran. Imported runs do not count.
     """
-    first_day, last_day = _range(from_, until, period)
+    last_day = until or datetime.now(UTC).date()
+    first_day = from_ or _first_day(last_day, period)
     query = UsageQuery(first_day, last_day, period, list(dict.fromkeys(by)), project, user)
     with services.sessions() as session:
-        _check_names(session, query)
+        if problems := [*_problems_of_range(query), *_problems_of_names(session, query)]:
+            raise invalid(problems)
         report = usage_in(session, query, services.settings.prices)
     if form == "json":
         return as_json(report)
@@ -86,30 +89,11 @@ def get_usage(
     return Response(_comma_separated(report), headers=headers, media_type="text/csv")
 
 
-def _range(first_day: date | None, last_day: date | None, period: Period) -> tuple[date, date]:
-    """The first and the last day. Raises a problem if there are too many, or none."""
-    last_day = last_day or datetime.now(UTC).date()
-    if first_day is None:
-        first_day = _days_before(last_day) if period is Period.DAY else _months_before(last_day)
-    days = (last_day - first_day).days + 1
-    months = _month_number(last_day) - _month_number(first_day) + 1
-    if days < 1:
-        why = f"must not be after `until`, which is {last_day}"
-    elif period is Period.DAY and days > MOST_DAYS:
-        why = f"{first_day} to {last_day} are {days:,} days; at most {MOST_DAYS}, or ask for months (period=month)"
-    elif months > MOST_MONTHS:
-        why = f"{first_day} to {last_day} are {months:,} months; at most {MOST_MONTHS}"
-    else:
-        return first_day, last_day
-    raise invalid([FieldProblem("from", why, str(first_day))])
-
-
-def _days_before(last_day: date) -> date:
-    return date.fromordinal(max(1, last_day.toordinal() - _DEFAULT_DAYS + 1))
-
-
-def _months_before(last_day: date) -> date:
-    year, month = divmod(max(12, _month_number(last_day) - _DEFAULT_MONTHS + 1), 12)
+def _first_day(last_day: date, period: Period) -> date:
+    """The first day of the default range."""
+    if period is Period.DAY:
+        return date.fromordinal(max(1, last_day.toordinal() - _DEFAULT_DAYS + 1))
+    year, month = divmod(max(_month_number(date.min), _month_number(last_day) - _DEFAULT_MONTHS + 1), 12)
     return date(year, month + 1, 1)
 
 
@@ -117,17 +101,29 @@ def _month_number(day: date) -> int:
     return 12 * day.year + day.month - 1
 
 
-def _check_names(session: Session, query: UsageQuery) -> None:
-    """Refuse the name of a project or user that there is not: an empty answer would say that they used nothing."""
-    problems = []
+def _problems_of_range(query: UsageQuery) -> Iterator[FieldProblem]:
+    """The problem with a range that has too many days or months, or none."""
+    first_day, last_day = query.first_day, query.last_day
+    days = (last_day - first_day).days + 1
+    months = _month_number(last_day) - _month_number(first_day) + 1
+    if days < 1:
+        yield FieldProblem("from", f"must not be after until ({last_day})", str(first_day))
+    elif query.period is Period.DAY and days > MOST_DAYS:
+        why = f"{first_day} to {last_day} are {days:,} days; at most {MOST_DAYS}, or ask for months (period=month)"
+        yield FieldProblem("from", why, str(first_day))
+    elif months > MOST_MONTHS:
+        why = f"{first_day} to {last_day} are {months:,} months; at most {MOST_MONTHS}"
+        yield FieldProblem("from", why, str(first_day))
+
+
+def _problems_of_names(session: Session, query: UsageQuery) -> Iterator[FieldProblem]:
+    """Names of a project or user that there is not: an empty answer would say that they used nothing."""
     if query.project is not None and session.get(Project, query.project) is None:
         why = "there is no such project" + proposal(session, ProjectNotFound(query.project))
-        problems.append(FieldProblem("project", why, query.project))
+        yield FieldProblem("project", why, query.project)
     if query.user is not None and session.get(User, query.user) is None:
         why = "there is no such user" + meant(query.user, owners(session))
-        problems.append(FieldProblem("user", why, query.user))
-    if problems:
-        raise invalid(problems)
+        yield FieldProblem("user", why, query.user)
 
 
 def _comma_separated(report: UsageReport) -> str:

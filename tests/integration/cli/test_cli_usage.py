@@ -71,7 +71,7 @@ def test_without_usage_it_says_so(stack: Stack) -> None:
         (["--project", "passt"], "did you mean past?"),
         (["--user", "nobody"], "there is no such user"),
         (["--from", "October"], "from: must be a date, such as"),
-        (["--from", "2024-12-01", "--until", "2024-11-01"], "from: must not be after `until`"),
+        (["--from", "2024-12-01", "--until", "2024-11-01"], "from: must not be after until"),
         (["--csv", "--json"], "use one of --csv and --json"),
     ],
 )
