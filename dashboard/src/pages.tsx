@@ -70,6 +70,7 @@ const PAGES: readonly Page[] = [
     pattern: /^\/projects\/([a-z0-9-]+)$/,
     load: async () => (await import("./pages/projects/project.tsx")).ProjectPage,
   },
+  { title: "Usage", pattern: /^\/usage$/, load: async () => (await import("./pages/usage/page.tsx")).UsagePage },
   {
     title: "Webhooks",
     pattern: /^\/webhooks$/,

@@ -12,6 +12,7 @@ export const PLACES = [
 export const MORE = [
   ["/datasets", "Datasets"],
   ["/projects", "Projects"],
+  ["/usage", "Usage"],
   ["/webhooks", "Webhooks"],
 ] as const;
 

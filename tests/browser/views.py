@@ -63,6 +63,8 @@ VIEWS: Mapping[str, View] = {
     "dataset": View("/datasets/chips", "cracked"),
     "projects": View("/projects", "night"),
     "project": View("/projects/vision", "Members"),
+    "usage": View("/usage", "Total"),
+    "usage-by-day": View("/usage?period=day&by=user&and=device", "Total"),
     "webhooks": View("/webhooks", "New webhook"),
     "webhook": View("/webhooks/{https://ci.example.com/hooks/hora}", "ping"),
     "tokens": View("/tokens", "New token"),

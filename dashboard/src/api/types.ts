@@ -49,6 +49,7 @@ export type Range = Schemas["Range"];
 export type Me = Schemas["MeView"];
 export type Token = Schemas["TokenView"];
 export type CreatedToken = Schemas["CreatedTokenView"];
+export type UsageReport = Schemas["UsageReport"];
 export type User = Schemas["UserView"];
 export type AuditEntry = Schemas["AuditView"];
 export type Webhook = Schemas["WebhookView"];

@@ -1,7 +1,7 @@
 // Figures in groups, with their intervals: bars from zero, or points if the distance from zero means nothing.
 
 import { FiguresTable } from "./figures_table.tsx";
-import { type Entry, Frame, type Room, Whisker } from "./frame.tsx";
+import { type Entry, Frame, LETTER, type Room, Whisker } from "./frame.tsx";
 import styles from "./marks.module.css";
 import { type Axis, type Estimate, reachOf, valueAxis } from "./points.ts";
 import { bands } from "./scales.ts";
@@ -37,7 +37,12 @@ export function Bars(props: Props) {
       entries={series}
       axes={({ left, right, top, bottom }) => {
         const places = bands(groups.length, [left, right], GAP);
-        const ticks = groups.map((text, i) => ({ at: places.left(i) + places.width / 2, text }));
+        const every = Math.ceil(
+          (LETTER * Math.max(...groups.map(({ length }) => length + 2)) * groups.length) / (right - left),
+        );
+        const ticks = groups
+          .map((text, i) => ({ at: places.left(i) + places.width / 2, text }))
+          .filter((_, i) => i % every === 0); // the others have no room
         return {
           x: { at: Number, ticks },
           y: valueAxis(reachOf(estimatesOf(series)), { isFromZero, maximum }, [bottom, top], format),

@@ -47,7 +47,17 @@ function Facts({ project }: { project: Project }) {
     ["Idle slots", project.idle == null ? null : JSON.stringify(project.idle)],
   ];
   return (
-    <Panel title="Use" tools={<a href={pathWith("/", { project: name })}>Its jobs</a>}>
+    <Panel
+      title="Use"
+      tools={[
+        <a key="jobs" href={pathWith("/", { project: name })}>
+          Its jobs
+        </a>,
+        <a key="usage" href={pathWith("/usage", { project: name, by: "user" })}>
+          Its usage
+        </a>,
+      ]}
+    >
       <dl class={styles["facts"]}>
         {facts
           .filter(([, text]) => text !== null)

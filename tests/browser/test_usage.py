@@ -1,0 +1,98 @@
+"""The page of past usage over stored rows, with an api but no worker: its choices, its table, its file."""
+
+import csv
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from sqlalchemy import update
+
+from hora.service import Service
+from hora.stack.control import Stack
+from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import Job
+from tests.browser.conftest import Troubles
+from tests.integration.api.starting_rows import an_attempt
+
+OCTOBER, DECEMBER = datetime(2024, 10, 31, 22, tzinfo=UTC), datetime(2024, 12, 2, tzinfo=UTC)
+MARKUP = "<img src=x onerror=window.isTaken=1>"
+
+
+@pytest.fixture(scope="module")
+def site(session_folder: Path) -> Iterator[Stack]:
+    """Two jobs: on 2 slots from 22:00 on the last of October 2024 for 3 hours, and for 1 hour on 2 December."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HORA_GPU_HOUR_PRICE", "2.5")
+        with Stack(session_folder / "usage", port=0, parts=("database", "broker", "migrations", "api")) as stack:
+            engine = engine_for(stack.database_url)
+            sessions = sessions_for(engine)
+            with Service(stack.url, stack.token) as service:
+                service.create_project({"name": "vision"})
+                for owner, began_at, hours in (("ada", OCTOBER, 3), (MARKUP, DECEMBER, 1)):
+                    job_id = service.submit({"dataset": "digits", "project": "vision"})["id"]
+                    an_attempt(sessions, job_id, created_at=began_at, ended_at=began_at + timedelta(hours=hours))
+                    with sessions.begin() as session:
+                        session.execute(update(Job).where(Job.id == job_id).values(owner=owner))
+            engine.dispose()
+            yield stack
+
+
+def rows(page: Page) -> list[list[str]]:
+    table = page.get_by_role("region", name="usage", exact=True)
+    return [row.get_by_role("cell").all_inner_texts() for row in table.get_by_role("row").all()[1:]]
+
+
+def test_choices_of_the_page_are_in_its_address_and_in_its_file(page: Page) -> None:
+    page.goto("/projects/vision")
+    page.get_by_role("link", name="Its usage").click()
+    expect(page.get_by_role("heading", name="GPU-hours by month")).to_be_visible()
+    page.get_by_label("From").fill("2024-10-30")
+    page.get_by_label("Until").fill("2024-12-03")
+    total = page.get_by_role("row", name="Total")
+    expect(total).to_contain_text("20")
+    assert rows(page) == [
+        ["2024-12", MARKUP, "2", "1", "5"], ["2024-11", "ada", "2", "1", "5"], ["2024-10", "ada", "4", "1", "10"],
+        ["8", "2", "20"],
+    ]  # fmt: skip
+    assert page.evaluate("window.isTaken") is None
+    page.get_by_label("Each").select_option("day")
+    page.get_by_label("And by").select_option("host")
+    expect(page.get_by_role("columnheader", name="Host")).to_be_visible()
+    assert rows(page)[1] == ["2024-11-01", "ada", "ha", "2", "1", "5"]
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="CSV").click()
+    assert saved.value.suggested_filename == "usage-2024-10-30-2024-12-03.csv"
+    lines = list(csv.reader(saved.value.path().read_text().splitlines()))
+    assert lines[1] == ["2024-10-31", "ada", "ha", "4.0", "1", "10.0"]
+    page.reload()
+    expect(page.get_by_role("columnheader", name="Host")).to_be_visible()
+    expect(page).to_have_url(re.compile("project=vision&by=user&from=2024-10-30&until=2024-12-03&period=day&and=host"))
+
+
+def test_the_chart_has_every_day_and_names_those_that_fit(page: Page) -> None:
+    page.goto("/usage?from=2024-01-01&until=2024-12-31&period=day")
+    chart = page.get_by_role("img", name="GPU-hours by day")
+    expect(chart.locator("rect")).to_have_count(366)
+    ends = chart.evaluate(
+        "svg => [...svg.querySelectorAll('text')].filter(text => /^2024-/.test(text.textContent))"
+        ".map(text => text.getBoundingClientRect()).map(({left, right}) => [left, right])"
+    )
+    assert len(ends) > 5
+    assert all(right < following for (_, right), (following, _) in pairwise(ends))
+
+
+def test_a_wrong_choice_is_named_and_can_be_mended(page: Page, troubles: Troubles) -> None:
+    page.goto("/usage?from=2024-10-30&until=2024-12-03")
+    expect(page.get_by_role("row", name="Total")).to_contain_text("20")
+    troubles.allowed.append("422")
+    project = page.get_by_role("textbox", name="Project")
+    project.fill("visoin")
+    project.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("there is no such project; did you mean vision?")
+    project.fill("vision")
+    project.press("Enter")
+    expect(page.get_by_role("row", name="Total")).to_contain_text("20")
