@@ -72,6 +72,9 @@ _USAGE = text("""
     ORDER BY level DESC, period, project, "user", host, device
     LIMIT :most
 """)
+# The planner cannot know how few sets of slots there are, and expects millions of rows. So it would compile the
+# statement, which takes longer than to run it, and sort all attempts by their slots.
+_PLAN = text("SELECT set_config('jit', 'off', true), set_config('enable_mergejoin', 'off', true)")
 _MOST_LINES = 1 + 5 * MOST_ROWS  # the total, a line for each row, and one for each of its devices
 _PRICED, _ROW = 0, 1  # levels of lines; that of the total is the highest, so it is first
 _Place = tuple[Any, ...]  # the period and the keys of a line
@@ -105,6 +108,7 @@ def this_month(project: str) -> UsageQuery:
 
 def usage_in(session: Session, query: UsageQuery, prices: Prices | None) -> UsageReport:
     """Add up what was used, that of running jobs up to now, in one statement. Raises `TooMuchUsage`."""
+    session.execute(_PLAN)
     values = {
         "first_day": query.first_day, "last_day": query.last_day, "period": query.period, "by": list(query.by),
         "project": query.project, "owner": query.user, "most": _MOST_LINES + 1,
