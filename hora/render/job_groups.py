@@ -17,7 +17,7 @@ def groups_table(groups: Iterable[Json], by: Sequence[str], now: datetime | None
     groups = list(groups)
     names = [metric["name"] for group in groups[:1] for metric in _metrics(group)]
     figures = [figure for name in names for figure in (f"{name} mean", "min", "max")]
-    heads = [*map(heading, by), "JOBS>", "STATUSES", "NEWEST"]
+    heads = [*(f"{heading(field)}…" for field in by), "JOBS>", "STATUSES", "NEWEST"]
     table = table_of(*heads, *(heading(figure, figures=True) for figure in figures))
     for group in groups:
         table.add_row(
@@ -38,6 +38,9 @@ def _metrics(group: Json) -> list[Json]:
 
 
 def _text(value: Any) -> str:
+    """A value on one line: of a long text, such as notes, the first one."""
     if value is None:
         return "-"
-    return plain(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    first, _, rest = text.strip().partition("\n")
+    return plain(first.rstrip()) + ("…" if rest else "")

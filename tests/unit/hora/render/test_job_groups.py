@@ -1,6 +1,10 @@
 """Groups of jobs as a table."""
 
+import io
 from datetime import datetime
+
+import pytest
+from rich.console import Console
 
 from hora.render.job_groups import groups_table
 
@@ -17,6 +21,19 @@ def test_a_group_is_a_row_with_its_values_and_counts() -> None:
     assert [next(iter(column.cells)) for column in table.columns] == [
         "adam\\x07", "64", "-", '[1, "ä"]', "3", "1 queued, 2 failed", "1 min 00 s ago",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [(60, "Diverges after ep…     3"), (120, "Diverges after epoch 9, with every rate that I have tried so far…  ")],
+)
+def test_of_a_long_text_the_first_line_is_shown_as_far_as_it_fits(width: int, shown: str) -> None:
+    notes = "\nDiverges after epoch 9, with every rate that I have tried so far\r\n\nTry `clip_norm`.\n"
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    console.print(groups_table([{**GROUP, "values": [text]} for text in (notes, "short")], ["notes"], NOW))
+    _, first, second = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert first.startswith(shown)
+    assert second.startswith("short ")
 
 
 def test_the_figures_of_a_metric_are_columns() -> None:
