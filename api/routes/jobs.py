@@ -75,6 +75,9 @@ _BODY = {"s413": "The body is too large", "s415": "The body is not JSON"}
 
 _CONFLICT = "The Idempotency-Key was used with another body, or the queue of the project or of the user is full"
 
+CancelSaves = Annotated[
+    bool, Query(description="Save a checkpoint first, as a pause does, so that it can be continued")
+]
 DryRun = Annotated[bool, Query(description="Check the spec and answer with its plan, but store nothing")]
 Key = Annotated[
     Annotated[str, Field(pattern=r"^[\x20-\x7e]{1,255}$", json_schema_extra={"format": "idempotency-key"})] | None,
@@ -180,9 +183,7 @@ def cancel_job(
     services: ServicesHere,
     caller: CallerHere,
     response: Response,
-    save: Annotated[
-        bool, Query(description="Save a checkpoint first, as a pause does, so that it can be continued")
-    ] = False,
+    save: CancelSaves = False,
 ) -> JobView:
     """Cancel a job. A queued job ends at once, a running one within seconds. Cancelling it again changes nothing.
 

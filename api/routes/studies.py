@@ -27,7 +27,7 @@ from api.openapi import CREATED, problems
 from api.polling import versions
 from api.polling.entity_tags import UNCHANGED, answer_with, is_known, study_tag, tag_of, tagged_with, unchanged
 from api.processes.drawing import png_of
-from api.routes.jobs import Key
+from api.routes.jobs import CancelSaves, Key
 from api.routes.lookups import (
     Archived,
     Labels,
@@ -164,9 +164,15 @@ def get_study(study_id: StudyId, services: ServicesHere, if_none_match: IfNoneMa
 
 
 @routes.post("/studies/{study_id}/cancel", status_code=202, responses=_NO_SUCH_STUDY, dependencies=[TAKES_A_TURN])
-def cancel_study(study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response) -> StudyView:
-    """Cancel all jobs of a study that have not ended. Cancelling them again changes nothing."""
-    return _steered(services, caller, response, study_id, control.request_cancel, "study.cancelled")
+def cancel_study(
+    study_id: StudyId, services: ServicesHere, caller: CallerHere, response: Response, save: CancelSaves = False
+) -> StudyView:
+    """Cancel all jobs of a study that have not ended. Cancelling them again changes nothing.
+
+    With `save` running ones save first, which may take a minute. Cancelling them again without `save` ends that.
+    """
+    cancel = partial(control.request_cancel, saves=save)
+    return _steered(services, caller, response, study_id, cancel, "study.cancelled")
 
 
 @routes.post("/studies/{study_id}/pause", status_code=202, responses=_NO_SUCH_STUDY, dependencies=[TAKES_A_TURN])

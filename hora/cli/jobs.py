@@ -12,6 +12,7 @@ from hora.cli import list_options as of_list
 from hora.cli.exit_codes import USAGE
 from hora.cli.options import (
     AsJson,
+    CancelSaves,
     Changes,
     Dataset,
     DryRun,
@@ -244,13 +245,7 @@ def change(
 
 
 @app.command()
-def cancel(
-    job_id: JobId,
-    save: Annotated[
-        bool, typer.Option("--save", help="Save a checkpoint first, from which a job can continue.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
+def cancel(job_id: JobId, save: CancelSaves = False, as_json: AsJson = False) -> None:
     """Cancel a job. It ends within seconds."""
     words = "saves, then it is cancelled" if save else "is being cancelled"
     _change(lambda client: client.cancel(job_id, save=save), as_json, {"cancelled": "cancelled"}, lambda _: words)

@@ -26,5 +26,6 @@ Labels = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Submit nothing. Show the plan and the expected time.")]
 Wait = Annotated[bool, typer.Option("--wait", help="Watch the job until it ends.")]
+CancelSaves = Annotated[bool, typer.Option("--save", help="Save a checkpoint first, from which a job can continue.")]
 Timeout = Annotated[float | None, typer.Option(metavar="S", min=0, help="Wait at most S seconds.")]
 Limit = Annotated[int, typer.Option("-n", "--limit", min=1, help="The largest number of rows.")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hora.cli.exit_codes import NOT_FOUND
-from hora.cli.options import AsJson, Changes, DryRun, Limit, StudyId, Timeout
+from hora.cli.options import AsJson, CancelSaves, Changes, DryRun, Limit, StudyId, Timeout
 from hora.cli.output import console_of, display, print_json, print_list, say, tell
 
 if TYPE_CHECKING:
@@ -196,9 +196,10 @@ def _best_job(client: "Service", study_id: str) -> str:
 
 
 @studies.command()
-def cancel(study_id: StudyId, as_json: AsJson = False) -> None:
+def cancel(study_id: StudyId, save: CancelSaves = False, as_json: AsJson = False) -> None:
     """Cancel all jobs of a study. They end within seconds."""
-    _change(lambda client: client.cancel_study(study_id), as_json, "is being cancelled")
+    outcome = "is being cancelled" + ("; running jobs save first" if save else "")
+    _change(lambda client: client.cancel_study(study_id, save=save), as_json, outcome)
 
 
 @studies.command()

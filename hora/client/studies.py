@@ -47,9 +47,9 @@ class Study(Refreshable, StudyView):
         self._resource.wait(self.id, timeout_s=timeout_s, on_update=update)
         return self
 
-    def cancel(self) -> Self:
-        """Cancel all its jobs."""
-        return self._become(self._resource.cancel(self.id))
+    def cancel(self, *, save: bool = False) -> Self:
+        """Cancel all its jobs. With `save` those that run save a checkpoint first, from which others can continue."""
+        return self._become(self._resource.cancel(self.id, save=save))
 
     def pause(self) -> Self:
         """Pause all its jobs. Those that run save first."""

@@ -43,9 +43,10 @@ class StudyCalls(Calls):
         """All studies, newest first, fetched page by page as they are consumed."""
         yield from self._wire.pages(api_path("studies"), {"limit": page_size})
 
-    def cancel_study(self, study_id: str) -> Json:
-        """Cancel all its jobs. Safe to repeat."""
-        return self._wire.document("POST", api_path("studies", study_id, "cancel"), repeatable=True)
+    def cancel_study(self, study_id: str, *, save: bool = False) -> Json:
+        """Cancel all its jobs. With `save` those that run save first. Safe to repeat."""
+        query = {"save": "true"} if save else {}
+        return self._wire.document("POST", api_path("studies", study_id, "cancel"), params=query, repeatable=True)
 
     def pause_study(self, study_id: str) -> Json:
         """Pause all its jobs. Those that run save first. Safe to repeat."""

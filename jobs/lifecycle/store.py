@@ -27,6 +27,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     exists,
+    false,
     func,
     insert,
     select,
@@ -133,10 +134,18 @@ def request_cancel(session: Session, job_id: str, *, saves: bool = False) -> Job
 
 def cancel_saves(session: Session, job_id: str) -> bool:
     """Whether a job that is being cancelled saves a checkpoint first: the newest request says so."""
-    requests = select(JobEvent.data["saves"].as_boolean()).where(
-        JobEvent.job_id == job_id, JobEvent.kind == EventKind.CANCEL_REQUESTED
-    )
-    return bool(session.scalar(requests.order_by(JobEvent.id.desc()).limit(1)))
+    return bool(session.scalar(select(CANCEL_SAVES).where(Job.id == job_id)))
+
+
+CANCEL_SAVES: ColumnElement[bool] = func.coalesce(  # the same of any job, in SQL
+    select(JobEvent.data["saves"].as_boolean())
+    .where(JobEvent.job_id == Job.id, JobEvent.kind == EventKind.CANCEL_REQUESTED)
+    .order_by(JobEvent.id.desc())
+    .limit(1)
+    .correlate(Job)
+    .scalar_subquery(),
+    false(),
+)
 
 
 def pause(session: Session, job_id: str) -> Job:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from jobs.data.resolving import sizes_in
 from jobs.db.tables import Job, JobEvent, Project, Study
 from jobs.insight.studies.store import lock, newest_jobs, touch
-from jobs.lifecycle.store import move, touch_all
+from jobs.lifecycle.store import CANCEL_SAVES, move, touch_all
 from jobs.lifecycle.submission import StudyPlace, write_jobs
 from jobs.lifecycle.waits import BY_AGE
 from jobs.model.plan import resolve_plan
@@ -27,17 +27,19 @@ from jobs.people.queue_share import require_queue_share
 from jobs.scheduling.placement_rows import PASS_LOCK
 
 
-def request_cancel(session: Session, study_id: str) -> None:
+def request_cancel(session: Session, study_id: str, *, saves: bool = False) -> None:
     """Cancel all its jobs that have not ended: queued ones at once, others when their supervisors see it.
 
-    A search begins no more trials. A second request changes nothing, and neither does one after the end.
+    With `saves` those save a checkpoint first, and a later request without it ends the saving. A search begins no more
+    trials. A second request changes nothing otherwise, and neither does one after the end.
     """
     study = _take_turn(session, study_id)
-    unfinished = _unfinished(session, study_id, Job.cancel_requested_at.is_(None))
+    is_new = Job.cancel_requested_at.is_(None) if saves else or_(Job.cancel_requested_at.is_(None), CANCEL_SAVES)
+    unfinished = _unfinished(session, study_id, is_new)
     if not unfinished and not study.is_searching:
         return
     touch_all(session, unfinished, cancel_requested_at=func.now())
-    _add_events(session, unfinished, EventKind.CANCEL_REQUESTED)
+    _add_events(session, unfinished, EventKind.CANCEL_REQUESTED, {"saves": True} if saves else None)
     queued = move(
         session, unfinished, Status.CANCELLED, Job.status == Status.QUEUED,
         end_reason=EndReason.CANCELLED, ended_at=func.now(),

@@ -7,6 +7,7 @@ from fastapi.testclient import TestClient
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
+from jobs.lifecycle import store
 from jobs.model.states import Status
 from tests.integration.api.studies.study_jobs import (
     BASE,
@@ -58,6 +59,38 @@ def test_a_cancel_ends_the_unfinished_jobs_and_a_resume_starts_them_again(
     before, after = (api.get(f"/v1/jobs/{job_id}").json() for job_id in (queued[0], fresh[3]))
     kept = ("spec", "plan", "study_cell", "study_repeat", "study_values", "owner")
     assert [before[name] == after[name] for name in kept] == [True] * 6
+
+
+def test_a_cancel_saves_first_until_somebody_does_not_want_to_wait(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    study = submit_study()
+    running, other, *queued = job_ids(study)
+    for job_id in (running, other):
+        bring_to(sessions, job_id, Status.LAUNCHING, Status.RUNNING)
+    api.post(f"/v1/jobs/{other}/cancel")  # without saving
+    path = f"/v1/studies/{study['id']}"
+
+    def saving() -> list[bool]:
+        with sessions() as session:
+            return [store.cancel_saves(session, job_id) for job_id in (running, other)]
+
+    def requests(job_id: str) -> list[Json]:
+        events = api.get(f"/v1/jobs/{job_id}/events").json()["items"]
+        return [event["data"] for event in events if event["kind"] == "cancel_requested"]
+
+    first, second = (api.post(f"{path}/cancel?save=true").json() for _ in range(2))
+    assert (first["counts"]["running"], first["counts"]["cancelled"]) == (2, 6)
+    assert (saving(), second) == ([True, False], first)
+    assert api.post(f"{path}/cancel").json()["revision"] == first["revision"] + 1
+    assert saving() == [False, False]
+    last = api.post(f"{path}/cancel?save=true").json()
+    assert last == api.post(f"{path}/cancel").json()  # neither begins to save again
+    assert [requests(job_id) for job_id in (running, other, queued[0])] == [
+        [{"saves": True}, {}],
+        [{}],
+        [{"saves": True}],
+    ]
 
 
 def test_a_pause_holds_all_jobs_and_a_resume_lets_them_continue(

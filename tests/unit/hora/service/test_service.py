@@ -176,12 +176,13 @@ def test_waiting_for_a_study_ends_when_it_is_complete() -> None:
 
 
 def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
-    client, requests = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(12)])
+    client, requests = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(13)])
     client.submit_study({"base": {}}, idempotency_key="k")
     client.dry_run_study({"base": {}})
     client.study("s")
     assert list(client.studies()) == [{"number": 1}]
     client.cancel_study("s")
+    client.cancel_study("s", save=True)
     client.pause_study("s")
     client.resume_study("s")
     client.note_study("s", "again")
@@ -195,6 +196,7 @@ def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
         "GET /v1/studies/s",
         "GET /v1/studies?limit=100",
         "POST /v1/studies/s/cancel",
+        "POST /v1/studies/s/cancel?save=true",
         "POST /v1/studies/s/pause",
         "POST /v1/studies/s/resume",
         "POST /v1/studies/s/notes",
@@ -204,7 +206,7 @@ def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
         "GET /v1/hosts/a%20b/utilization?metric=cpu_percent",
     ]
     assert requests[0].headers["Idempotency-Key"] == "k"
-    assert json.loads(requests[7].content) == {"text": "again"}
+    assert json.loads(requests[8].content) == {"text": "again"}
 
 
 def test_note_without_an_answer_is_not_sent_again() -> None:
