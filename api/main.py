@@ -45,6 +45,7 @@ from api.routes import (
     checkpoints,
     code,
     datasets,
+    ended_studies,
     health,
     hosts,
     imports,
@@ -161,8 +162,8 @@ async def _running(app: FastAPI, configuration: Settings, registry: CollectorReg
 def _add_routes(app: FastAPI) -> None:
     for part in (
         job_counts, job_groups, lookups, jobs, job_deletion, analysis, advice, series, live, hosts, catalog, health,
-        studies, articles, people, login, projects, queue, artifacts, checkpoints, views, webhooks, datasets, uploads,
-        code, imports, usage,
+        studies, ended_studies, articles, people, login, projects, queue, artifacts, checkpoints, views, webhooks,
+        datasets, uploads, code, imports, usage,
     ):  # fmt: skip
         app.include_router(part.routes, dependencies=_STRICT)
     app.include_router(login.pages, dependencies=_STRICT)

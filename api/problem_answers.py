@@ -37,6 +37,7 @@ from jobs.db.cursors import InvalidCursor
 from jobs.db.engine import is_away
 from jobs.db.text_search import TooMuchToSearch
 from jobs.insight.articles.store import ArticleChanged, ArticleNotFound, TooManyArticles
+from jobs.insight.studies.ended import StudyNotEnded
 from jobs.insight.studies.report import ImpossibleTarget
 from jobs.insight.studies.store import StudyNotFound, TooManyNotes
 from jobs.intake.imported import RunChanged
@@ -267,6 +268,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     ),
     JobEnded: _conflict("job-ended", "Job has ended"),
     JobNotEnded: _conflict("job-not-ended", "Job has not ended"),
+    StudyNotEnded: _conflict("study-not-ended", "Study has not ended"),
     JobInUse: _conflict("job-in-use", "Job is in use"),
     RunChanged: _conflict("run-changed", "Run has changed"),
     HostInUse: _conflict("host-in-use", "Host is in use"),

@@ -1,6 +1,10 @@
 """Delete jobs."""
 
-from api.callers import CallerHere, router
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from api.callers import Caller, CallerHere, router
 from api.deps import JobId, ServicesHere
 from api.openapi import problems
 from jobs.insight.articles.store import articles_with
@@ -30,9 +34,14 @@ def delete_job(job_id: JobId, services: ServicesHere, caller: CallerHere) -> Non
         job = store.locked_job(session, job_id)
         caller.require_steering(session, "job", job)
         what = {"name": job.name, "owner": job.owner, "project": job.project, "status": job.status}
-        for article in articles_with(session, job_id):
-            if caller.may_steer(session, article):  # a stranger's article keeps nobody's job
-                raise JobInUse(f"job {job_id} cannot be deleted: article {article.id} shows it; remove it there first")
+        require_unshown(session, caller, f"job {job_id}", [job_id])
         delete_with_rows(session, job)
         audit.record(session, caller.actor, "job.deleted", job_id, **what)
     services.hints.dispatch()  # jobs of a project that kept too much may be placed now
+
+
+def require_unshown(session: Session, caller: Caller, subject: str, ids: Sequence[str], *, shown: str = "it") -> None:
+    """Refuse to delete a subject if an article of the caller shows one of these jobs or studies. Raises `JobInUse`."""
+    for article in articles_with(session, ids):
+        if caller.may_steer(session, article):  # a stranger's article keeps nobody's job
+            raise JobInUse(f"{subject} cannot be deleted: article {article.id} shows {shown}; remove it there first")

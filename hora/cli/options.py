@@ -9,6 +9,7 @@ from hora.cli.completion import host_names, job_ids, study_ids
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job.", autocompletion=job_ids)]
 JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="The jobs.", autocompletion=job_ids)]
 StudyId = Annotated[str, typer.Argument(metavar="STUDY", help="The study.", autocompletion=study_ids)]
+StudyIds = Annotated[list[str], typer.Argument(metavar="STUDY...", help="The studies.", autocompletion=study_ids)]
 HostName = Annotated[str, typer.Argument(metavar="NAME", help="The host.", autocompletion=host_names)]
 SpecFile = Annotated[
     str | None, typer.Argument(metavar="[FILE]", help="A spec in YAML or JSON. - reads standard input.")
@@ -17,6 +18,7 @@ SpecFile = Annotated[
 Dataset = Annotated[str | None, typer.Option()]
 Model = Annotated[str | None, typer.Option()]
 Gpus = Annotated[int | None, typer.Option()]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else. While waiting: one object a line.")]
 Changes = Annotated[
     list[str], typer.Option("--set", metavar="FIELD=VALUE", help="Set any field, such as dataset.validation=0.2.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hora.cli.exit_codes import NOT_FOUND
-from hora.cli.options import AsJson, CancelSaves, Changes, DryRun, Limit, StudyId, Timeout
+from hora.cli.options import AsJson, CancelSaves, Changes, DryRun, Limit, StudyId, StudyIds, Timeout, Yes
 from hora.cli.output import console_of, display, print_json, print_list, say, tell
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hora.service import Service
 
 app = typer.Typer()
-studies = typer.Typer(help="List studies. Show, cancel, pause and resume a study, add notes, train its best job again.")
+studies = typer.Typer(help="List studies. Show, steer, move or delete a study, add notes, train its best job again.")
 app.add_typer(studies, name="studies")
 
 StudyChanges = Annotated[
@@ -118,7 +118,7 @@ def report(
 
 @studies.callback(invoke_without_command=True)
 def all_studies(context: typer.Context, limit: Limit = 50, as_json: AsJson = False) -> None:
-    """List studies. Show, cancel, pause and resume a study, add notes, train its best job again."""
+    """List studies. Show, steer, move or delete a study, add notes, train its best job again."""
     if context.invoked_subcommand is None:
         list_studies(limit, as_json)
 
@@ -212,6 +212,40 @@ def pause(study_id: StudyId, as_json: AsJson = False) -> None:
 def resume(study_id: StudyId, as_json: AsJson = False) -> None:
     """Resume the paused jobs of a study, and run those again that failed or were cancelled."""
     _change(lambda client: client.resume_study(study_id), as_json, "continues")
+
+
+@studies.command("set")
+def change(
+    study_id: StudyId,
+    changes: Annotated[list[str], typer.Argument(metavar="project=NAME", help="The project to which it moves.")],
+    as_json: AsJson = False,
+) -> None:
+    """Move a study that has ended to another project, with all its jobs."""
+    from hora.connection import connect
+    from hora.render.text import plain
+
+    document = dict(change.partition("=")[::2] for change in changes)
+    if list(document) != ["project"] or not document["project"]:
+        raise typer.BadParameter(f"{' '.join(changes)} is not project=NAME, the only field that can change")
+    with connect() as client:
+        moved = client.update_study(study_id, document)
+    print_json(moved) if as_json else tell(f"{plain(moved['id'])} has project {plain(moved['project'])}")
+
+
+@studies.command()
+def rm(study_ids: StudyIds, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete studies that have ended, with all their jobs, results, logs and files. It cannot be undone."""
+    from hora.cli.removal import ask, named
+    from hora.connection import connect
+    from hora.render.text import plain
+
+    with connect() as client:
+        found = {study["id"]: study for study in map(client.study, study_ids)}
+        if not yes:
+            ask(named(list(found.values()), lambda study: f"{study['jobs']} jobs"))
+        for study_id in found:
+            client.delete_study(study_id)
+            print_json({"deleted": study_id}) if as_json else tell(f"{plain(study_id)} is deleted")
 
 
 @studies.command()

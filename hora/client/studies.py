@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 from pydantic import ConfigDict
 
 from hora.client.html import MORE, MOST_ROWS, facts, link, rows
-from hora.client.resource import Refreshable, Resource, document_with, reads, reads_pages
+from hora.client.resource import Refreshable, Resource, document_with, reads, reads_pages, returns
 from hora.service import Json, Service
 from hora.service.studies import Outliers
 from jobs.views.studies import ListedStudy, NoteView, StudyCurves, StudyPreview, StudyReport, StudySpec, StudyView
@@ -20,7 +20,7 @@ StudyLike = StudySpec | Mapping[str, Any]
 class Study(Refreshable, StudyView):
     """A study in the state of the service's last answer.
 
-    `refresh`, `wait`, `cancel`, `pause` and `resume` update it in place, and return it.
+    `refresh`, `wait`, `update`, `cancel`, `pause` and `resume` update it in place, and return it.
     """
 
     model_config = ConfigDict(frozen=False)
@@ -59,6 +59,14 @@ class Study(Refreshable, StudyView):
         """Resume its paused jobs, and run those again that failed or were cancelled."""
         return self._become(self._resource.resume(self.id))
 
+    def update(self, *, project: str) -> Self:
+        """Move it to this project, with all its jobs, when it has ended."""
+        return self._become(self._resource.update(self.id, project=project))
+
+    def delete(self) -> None:
+        """Delete it, which has ended, with its notes and all its jobs. It cannot be undone."""
+        self._resource.delete(self.id)
+
     def note(self, text: str) -> NoteView:
         """Add a note to it."""
         return self._resource.note(self.id, text)
@@ -96,8 +104,13 @@ class Studies(Resource):
     cancel = reads(Study, Service.cancel_study)
     pause = reads(Study, Service.pause_study)
     resume = reads(Study, Service.resume_study)
+    delete = returns(Service.delete_study)
     note = reads(NoteView, Service.note_study)
     curves = reads(StudyCurves, Service.study_curves)
+
+    def update(self, study_id: str, *, project: str) -> Study:
+        """Move the study to this project, with all its jobs, when it has ended."""
+        return self._read(Study, self._service.update_study(study_id, {"project": project}))
 
     def submit(
         self, study: StudyLike | None = None, *, idempotency_key: str | None = None, **fields: "Unpack[StudyFields]"

@@ -56,6 +56,14 @@ class StudyCalls(Calls):
         """Resume its paused jobs, and run those again that failed or were cancelled. Safe to repeat."""
         return self._wire.document("POST", api_path("studies", study_id, "resume"), repeatable=True)
 
+    def update_study(self, study_id: str, changes: Mapping[str, Any]) -> Json:
+        """Change its `project`, with all its jobs, when it has ended. Safe to repeat."""
+        return self._wire.document("PATCH", api_path("studies", study_id), json=dict(changes), repeatable=True)
+
+    def delete_study(self, study_id: str) -> None:
+        """Delete the study, which has ended, with its notes and all its jobs. It cannot be undone."""
+        self._wire.send("DELETE", api_path("studies", study_id))
+
     def note_study(self, study_id: str, text: str) -> Json:
         """Add a note to the study, and return the note."""
         return self._wire.document("POST", api_path("studies", study_id, "notes"), json={"text": text})

@@ -82,9 +82,9 @@ def remove_artifacts(session: Session, job_id: str) -> bool:
         raise JobNotFound(job_id)
     if row.status not in TERMINAL:
         raise ArtifactsInUse(f"job {job_id} is {row.status}: cancel it first, or wait until it has ended")
-    starting = starting_from(session, job_id)
+    starting = starting_from(session, [job_id])
     if starting is not None:
-        raise ArtifactsInUse(f"{starting}: cancel it first, or wait until it has ended")
+        raise ArtifactsInUse(f"{starting[1]}: cancel it first, or wait until it has ended")
     if row.files_removed_at is not None:
         return False
     removed_at = func.coalesce(Job.artifacts_removed_at, func.now())

@@ -47,53 +47,65 @@ _UNSYNCHRONIZED: dict[str, Any] = {"synchronize_session": False}
 
 
 def delete_job(session: Session, job: Job) -> None:
-    """Delete a job whose row is locked. Raises `JobNotEnded`, `JobInUse`.
+    """Delete a job whose row is locked, and which belongs to no study. Raises `JobNotEnded`, `JobInUse`."""
+    _require_ended(job)
+    if job.study_id is not None:
+        why = f"it belongs to study {job.study_id}, whose results need it; delete the whole study"
+        raise JobInUse(f"job {job.id} cannot be deleted: {why}")
+    delete_jobs(session, [job])
 
-    A submission that names the job locks its row too (`jobs.lifecycle.named_jobs`). So either it does not find the job
+
+def delete_jobs(session: Session, jobs: Sequence[Job]) -> None:
+    """Delete jobs whose rows are locked, of any study. Raises `JobNotEnded`, `JobInUse`.
+
+    A submission that names a job locks its row too (`jobs.lifecycle.named_jobs`). So either it does not find the job
     any more, or this function sees the new job.
     """
+    for job in jobs:
+        _require_ended(job)
+    job_ids = [job.id for job in jobs]
+    if (need := _need_of(session, job_ids)) is not None:
+        raise JobInUse("job {} cannot be deleted: {}".format(*need))
+    session.execute(insert(DeletedJob), [{"id": job_id} for job_id in job_ids])
+    _keep_usage(session, job_ids)
+    of_jobs = (WebhookDelivery.subject_id == _any_of(job_ids), WebhookDelivery.event.in_(OF_JOBS))
+    session.execute(delete(WebhookDelivery).where(*of_jobs), execution_options=_UNSYNCHRONIZED)
+    session.execute(delete(Job).where(Job.id == _any_of(job_ids)), execution_options=_UNSYNCHRONIZED)
+
+
+def _require_ended(job: Job) -> None:
     if job.status not in TERMINAL:
         raise JobNotEnded(job.id, job.status, "it can be deleted")
-    if (need := _need_of(session, job)) is not None:
-        raise JobInUse(f"job {job.id} cannot be deleted: {need}")
-    session.execute(insert(DeletedJob).values(id=job.id))
-    _keep_usage(session, job)
-    of_job = (WebhookDelivery.subject_id == job.id, WebhookDelivery.event.in_(OF_JOBS))
-    session.execute(delete(WebhookDelivery).where(*of_job), execution_options=_UNSYNCHRONIZED)
-    session.execute(delete(Job).where(Job.id == job.id), execution_options=_UNSYNCHRONIZED)
 
 
-def _keep_usage(session: Session, job: Job) -> None:
+def _keep_usage(session: Session, job_ids: Collection[str]) -> None:
     """Keep what `jobs.people.usage_history` adds up. An imported run used nothing here."""
-    if job.run_id is not None:
-        return
     kept = (DeletedAttempt.job_id, DeletedAttempt.number, DeletedAttempt.project, DeletedAttempt.owner,
             DeletedAttempt.shares, DeletedAttempt.created_at, DeletedAttempt.ended_at)  # fmt: skip
     attempts = select(
-        Attempt.job_id, Attempt.number, func.coalesce(Attempt.project, job.project), literal(job.owner), Attempt.shares,
+        Attempt.job_id, Attempt.number, func.coalesce(Attempt.project, Job.project), Job.owner, Attempt.shares,
         Attempt.created_at, Attempt.ended_at,
-    ).where(Attempt.job_id == job.id)  # fmt: skip
-    session.execute(insert(DeletedAttempt).from_select(kept, attempts))
+    ).join(Job, Job.id == Attempt.job_id)  # fmt: skip
+    of_jobs = (Attempt.job_id == _any_of(job_ids), Job.run_id.is_(None))
+    session.execute(insert(DeletedAttempt).from_select(kept, attempts.where(*of_jobs)))
 
 
-def _need_of(session: Session, job: Job) -> str | None:
-    """What needs the job: a clause without its full stop. None: nothing does."""
-    if job.study_id is not None:
-        return f"it belongs to study {job.study_id}, whose results need it"
-    waiting_id = session.scalar(select(JobWait.job_id).where(JobWait.on_job_id == job.id).limit(1))
-    if waiting_id is not None:
-        return f"job {waiting_id} waits for it; cancel that job first, or wait until it has ended"
-    starting = starting_from(session, job.id)
-    if starting is not None:
-        return f"{starting}; cancel that job first, or wait until it has ended"
-    of_job = Attempt.job_id == job.id
-    host = session.scalar(select(Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(of_job).limit(1))
-    if host is None:
-        host = session.scalar(select(Attempt.host).where(of_job, Attempt.ended_at.is_(None)).limit(1))
-    if host is not None:
-        return f"host {host} has not released its slots; try again when it has"
-    pool = session.scalar(select(Allocation.pool).where(Allocation.job_id == job.id, Allocation.over_at.is_(None)))
-    return None if pool is None else f"the pool {pool} has not given back its nodes; try again when it has"
+def _need_of(session: Session, job_ids: Collection[str]) -> tuple[str, str] | None:
+    """One of the jobs that something needs, and what: a clause without its full stop. None: nothing does."""
+    some = _any_of(job_ids)
+    waits = select(JobWait.on_job_id, JobWait.job_id).where(JobWait.on_job_id == some).limit(1)
+    if (row := session.execute(waits).first()) is not None:
+        return row[0], f"job {row[1]} waits for it; cancel that job first, or wait until it has ended"
+    if (starting := starting_from(session, job_ids)) is not None:
+        return starting[0], f"{starting[1]}; cancel that job first, or wait until it has ended"
+    held = select(Attempt.job_id, Slot.host).join(Attempt, Attempt.id == Slot.attempt_id).where(Attempt.job_id == some)
+    goes_on = select(Attempt.job_id, Attempt.host).where(Attempt.job_id == some, Attempt.ended_at.is_(None))
+    for query in (held, goes_on):
+        if (row := session.execute(query.limit(1)).first()) is not None:
+            return row[0], f"host {row[1]} has not released its slots; try again when it has"
+    of_pool = select(Allocation.job_id, Allocation.pool).where(Allocation.job_id == some, Allocation.over_at.is_(None))
+    row = session.execute(of_pool.limit(1)).first()
+    return None if row is None else (row[0], f"the pool {row[1]} has not given back its nodes; try again when it has")
 
 
 def remove_rows(session: Session) -> bool:

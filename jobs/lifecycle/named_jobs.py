@@ -6,11 +6,11 @@ everybody may name every job.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, String, cast, func, or_, select
+from sqlalchemy import ColumnElement, String, any_, cast, func, literal, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -78,12 +78,18 @@ def lock_named(session: Session, specs: Iterable[Spec]) -> dict[str, Job]:
     return {job.id: job for job in session.scalars(in_order, execution_options={"populate_existing": True})}
 
 
-def starting_from(session: Session, job_id: str) -> str | None:
-    """A clause that names a job that starts from what this one left, and has not ended. None: there is no such job."""
-    continues = _origin.startswith(f"job:{job_id}@")
-    starts = select(Job.id, continues).where(Job.status.in_(_LIVE), or_(_weights == f"job:{job_id}", continues))
+def starting_from(session: Session, job_ids: Collection[str]) -> tuple[str, str] | None:
+    """A job that starts from what one of these left, and has not ended: that one, and a clause that names the other."""
+    left = {f"job:{job_id}": job_id for job_id in job_ids}
+    named, origin = any_(literal(list(left), ARRAY(String))), func.split_part(_origin, "@", 1)
+    starts = select(Job.id, _weights, origin).where(Job.status.in_(_LIVE), or_(_weights == named, origin == named))
     row = session.execute(starts.limit(1)).first()
-    return None if row is None else f"job {row[0]} {'continues from it' if row[1] else 'starts from its weights'}"
+    if row is None:
+        return None
+    starting, weights, continued = row
+    if continued in left:
+        return left[continued], f"job {starting} continues from it"
+    return left[weights], f"job {starting} starts from its weights"
 
 
 def weights_needed(session: Session) -> set[str]:

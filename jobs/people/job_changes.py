@@ -58,12 +58,29 @@ def change(session: Session, job: Job, changes: JobChanges, *, by: Applicant) ->
     if problems := _problems(session, job, news, by):
         raise InvalidSpec(problems)
     if "project" in news:
-        _move(session, job, news["project"], by)
+        _admit(session, job, news["project"], by)
+    return _write(session, job, present, news, by)
+
+
+def move_with_study(session: Session, job: Job, project: str, *, by: Applicant) -> None:
+    """Move an ended job, whose row is locked, to the project that has admitted its whole study."""
+    _write(session, job, {"project": job.project}, {"project": project}, by)
+
+
+def stored_bytes(job: Job) -> int:
+    """How much the files of a job that has ended count in its project."""
+    return (job.checkpoint_bytes or 0) + (job.artifact_bytes or 0)
+
+
+def _write(session: Session, job: Job, present: dict[str, Any], news: dict[str, Any], by: Applicant) -> dict[str, Any]:
     columns: dict[str, Any] = {field: value for field, value in news.items() if field != "time_limit_s"}
     if in_spec := {field: news[field] for field in news.keys() & _IN_SPEC}:
         columns["spec"] = {**job.spec, **in_spec}
     if "notes" in news:
         columns["notes_at"] = None if news["notes"] is None else func.now()
+    if "project" in news:  # the GPU-hours stay where they were spent
+        spent_here = (Attempt.job_id == job.id, Attempt.project.is_(None))
+        session.execute(update(Attempt).where(*spent_here).values(project=job.project))
     touch(session, job.id, **columns)
     before, after = _differences(present, news)
     add_event(session, job.id, EventKind.CHANGED, data={"by": by.user, "before": before, "after": after})
@@ -80,14 +97,12 @@ def _problems(session: Session, job: Job, news: dict[str, Any], by: Applicant) -
     return problems
 
 
-def _move(session: Session, job: Job, project: str, by: Applicant) -> None:
-    """Let another project take a job that has ended, with what it stores. Its GPU-hours stay where they were spent."""
+def _admit(session: Session, job: Job, project: str, by: Applicant) -> None:
+    """Let another project take a job that has ended, with what it stores."""
     if job.study_id is not None:
-        raise JobInUse(f"job {job.id} belongs to study {job.study_id}: jobs of a study stay in its project")
-    stored_bytes = (job.checkpoint_bytes or 0) + (job.artifact_bytes or 0)
-    admit_ended(session, project, by, stored_bytes=stored_bytes)
-    spent_here = (Attempt.job_id == job.id, Attempt.project.is_(None))
-    session.execute(update(Attempt).where(*spent_here).values(project=job.project))
+        why = "jobs of a study stay in its project; move the whole study"
+        raise JobInUse(f"job {job.id} belongs to study {job.study_id}: {why}")
+    admit_ended(session, project, by, stored_bytes=stored_bytes(job))
 
 
 def _differences(before: dict[str, Any], news: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

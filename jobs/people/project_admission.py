@@ -1,7 +1,7 @@
 """Decides whether a project accepts a job. Called by the api before it stores, resumes or moves anything.
 
 QueueFull           the project has as many jobs in the queue as its quota allows
-StorageFull         the files of the job would bring the project above its `max_storage_gb`
+StorageFull         the files of the jobs would bring the project above its `max_storage_gb`
 ProjectArchived     the project takes no new jobs
 """
 
@@ -32,11 +32,11 @@ class QueueFull(ValueError):
 
 
 class StorageFull(ValueError):
-    """The files of this job would bring the project above its `max_storage_gb`."""
+    """These files would bring the project above its `max_storage_gb`."""
 
     def __init__(self, project: str, *, kept_gb: float, new_gb: float, max_gb: float) -> None:
         kept = f"the project {project} keeps {kept_gb:.4g} of {max_gb:g} GB"
-        super().__init__(f"{kept}; this job would add {new_gb:.4g}: remove files of it or of other jobs first")
+        super().__init__(f"{kept}; this would add {new_gb:.4g}: remove files of it or of other jobs first")
 
 
 class ProjectArchived(ValueError):
@@ -143,7 +143,7 @@ def require_room(session: Session, name: str, *, jobs: int) -> None:
 
 
 def admit_ended(session: Session, name: str, applicant: Applicant, *, stored_bytes: int) -> None:
-    """Admit a job that has ended, with its files. Raises `NotAllowed`, `InvalidSpec`, `StorageFull`.
+    """Admit jobs that have ended, with their files. Raises `NotAllowed`, `InvalidSpec`, `StorageFull`.
 
     If the project's storage is limited, nothing else is moved to it until the commit.
     """

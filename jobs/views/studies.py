@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, St
 
 from jobs.model.plan import Plan
 from jobs.model.printable import lines_text
-from jobs.model.spec import Name
+from jobs.model.spec import Name, ProjectName
 from jobs.model.states import EndReason, Status
 from jobs.views.searches import SearchReport, SearchSpec, TrialReport
 
@@ -61,6 +61,16 @@ class NoteText(BaseModel):
     )
 
     text: Note
+
+
+class StudyChanges(BaseModel):
+    """Changes to a study that has ended."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, json_schema_extra={"examples": [{"project": "vision"}]}
+    )
+
+    project: ProjectName = Field(description="The [project](projects.md) that keeps the study and its jobs")
 
 
 class _Frozen(BaseModel):

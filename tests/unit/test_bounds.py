@@ -16,9 +16,10 @@ ROWS_OF = {
     "clone_job": "jobs job_waits job_events idempotency_keys",
     "submit_study": "studies study_notes jobs job_waits job_events idempotency_keys",
     "resume_study": "jobs job_waits job_events",
-    "delete_job": "deleted_jobs deleted_attempts",
+    **dict.fromkeys(("delete_job", "delete_study"), "deleted_jobs deleted_attempts"),
     **dict.fromkeys(
-        ("cancel_job", "change_job", "pause_job", "resume_job", "cancel_study", "pause_study"), "job_events"
+        ("cancel_job", "change_job", "pause_job", "resume_job", "cancel_study", "change_study", "pause_study"),
+        "job_events",
     ),
     "add_note": "study_notes",
     "create_token": "tokens users",

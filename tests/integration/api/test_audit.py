@@ -63,6 +63,10 @@ CHANGES = [
     Change("create_login_link", "POST /v1/login-links", "login_link.created", "admin"),
     Change("create_project", "POST /v1/projects", "project.created", "vision", {"name": "vision"}),
     Change("change_project", "PATCH /v1/projects/vision", "project.changed", "vision", {"max_slots": 4}),
+    Change(
+        "change_study", "PATCH /v1/studies/{submit_study}", "study.changed", "{submit_study}", {"project": "vision"},
+    ),
+    Change("delete_study", "DELETE /v1/studies/{submit_study}", "study.deleted", "{submit_study}"),
     Change("add_project_member", "PUT /v1/projects/vision/members/alice", "project.member_added", "vision"),
     Change("remove_project_member", "DELETE /v1/projects/vision/members/alice", "project.member_removed", "vision"),
     Change("create_view", "POST /v1/views", "view.created", "{create_view}", {"name": "mine"}),

@@ -69,7 +69,7 @@ def test_files_beyond_the_quota_of_the_new_project_are_refused(api: TestClient, 
     to = {"json": {"project": "vision", "name": "moved"}}
     assert api.patch(f"/v1/jobs/{first}", **to).status_code == 200
     refused = api.patch(f"/v1/jobs/{second}", **to)
-    why = "the project vision keeps 2 of 3 GB; this job would add 2: remove files of it or of other jobs first"
+    why = "the project vision keeps 2 of 3 GB; this would add 2: remove files of it or of other jobs first"
     assert (*refusal(refused), refused.json()["type"]) == (409, why, "urn:hora:problem:quota-exceeded")
     job = api.get(f"/v1/jobs/{second}").json()
     assert (job["project"], job["name"], job["revision"]) == ("default", "digits-lenet5-2x64", 1)
@@ -113,7 +113,7 @@ def test_a_job_of_a_study_stays_with_its_study(api: TestClient, end: End) -> Non
     job_id = study["cells"][0]["jobs"][0]["id"]
     end(job_id)
     refused = api.patch(f"/v1/jobs/{job_id}", json={"project": "vision"})
-    why = f"job {job_id} belongs to study {study['id']}: jobs of a study stay in its project"
+    why = f"job {job_id} belongs to study {study['id']}: jobs of a study stay in its project; move the whole study"
     assert (*refusal(refused), refused.json()["type"]) == (409, why, "urn:hora:problem:job-in-use")
 
 

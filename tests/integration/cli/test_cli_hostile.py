@@ -42,6 +42,8 @@ NEEDS = {  # arguments of commands for which one word for each argument is not e
     "article export": ("1", "-o", FILE),
     "set": ("1", "name=x", "label.team=y"),
     "rm": ("1", "--yes"),
+    "studies rm": ("1", "--yes"),
+    "studies set": ("1", "project=x"),
     "project set": ("1", "--max-slots", "1"),
 }
 

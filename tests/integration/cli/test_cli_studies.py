@@ -167,6 +167,33 @@ def test_a_study_is_paused_resumed_and_cancelled_as_a_whole(
     assert hora(stack.home, "studies", "cancel", waiting_study_id).stdout.startswith(f"{waiting_study_id} is over: ")
 
 
+def test_a_study_that_has_ended_is_moved_and_deleted_by_those_who_mean_it(stack: Stack, client: Service) -> None:
+    (host,) = client.hosts()
+    client.drain(host["name"])
+    try:
+        study_id = hora(stack.home, "study", "-", "--set", "name=gone", stdin=STUDY).stdout.strip()
+        early = hora(stack.home, "studies", "rm", study_id, "-y")
+        assert (early.returncode, early.stdout) == (1, "")
+        assert f"study {study_id} has not ended: it can be deleted when it has" in early.stderr
+        saving = hora(stack.home, "studies", "cancel", "--save", study_id)
+        assert (saving.returncode, "2 cancelled" in saving.stdout) == (0, True)
+    finally:
+        client.undrain(host["name"])
+    client.create_project({"name": "shelf"})
+    moved = hora(stack.home, "studies", "set", study_id[:8], "project=shelf")
+    assert moved.stdout == f"{study_id} has project shelf\n"
+    assert {job["project"] for job in client.jobs(study=study_id)} == {"shelf"}
+    for wrong in (["name=x"], ["project="], ["project=a", "name=x"], ["shelf"]):
+        refused = hora(stack.home, "studies", "set", study_id, *wrong)
+        assert (refused.returncode, "project=NAME" in refused.stderr) == (2, True)
+    unasked = hora(stack.home, "studies", "rm", study_id)
+    assert (unasked.returncode, "add --yes" in unasked.stderr) == (2, True)
+    assert f"{study_id} (gone, 2 jobs)" in " ".join(unasked.stderr.split())
+    assert hora(stack.home, "studies", "rm", study_id, "nosuchstudy0", "--yes").returncode == 102
+    assert json.loads(hora(stack.home, "studies", "rm", study_id, "-y", "--json").stdout) == {"deleted": study_id}
+    assert hora(stack.home, "studies", "show", study_id).returncode == 102
+
+
 def test_a_wait_for_a_study_has_a_limit(stack: Stack, waiting_study_id: str) -> None:
     again = hora(stack.home, "study", "-", "--set", "name=limited", "--wait", "--timeout", "0.1", stdin=STUDY)
     assert again.returncode == 101

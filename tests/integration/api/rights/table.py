@@ -264,6 +264,20 @@ ROWS = (
         Case(query="?dry_run=true", body=GRID | {"base": IN_VISION}, may="alice bob", writes=False),
         Case(ok=201, body=GRID | {"base": SCRIPT | {"code": "{used_code}"}}, needs=CODE),
     ),
+    row(
+        "PATCH /v1/studies/{study_id}", SUBMIT,
+        *steered(409, "study", body={"project": "another"}),  # they have not ended
+        Case("ended_study", "alice bob", 200, body={"project": "default"}),
+        Case("ended_left_study", "alice bob ella", 200, body={"project": "default"}),
+        Case("ended_shut_study", "", 200, body={"project": "vision"}),
+    ),
+    row(
+        "DELETE /v1/studies/{study_id}", SUBMIT,
+        *steered(409, "study"),  # they have not ended
+        Case("ended_study", "alice bob", 204),
+        Case("ended_left_study", "alice bob ella", 204),
+        Case("ended_shut_study", "", 204),
+    ),
     row("POST /v1/studies/{study_id}/cancel", SUBMIT, *steered(202, "study")),
     row("POST /v1/studies/{study_id}/pause", SUBMIT, *steered(202, "study")),
     row(

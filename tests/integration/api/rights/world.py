@@ -225,12 +225,12 @@ def _make_jobs(session: Session) -> dict[str, str]:
 
 
 def _make_studies(session: Session) -> dict[str, str]:
-    def submit(owner: str, document: dict[str, Any]) -> str:
+    def submit(owner: str, document: dict[str, Any], *, ended_jobs: int = 1) -> str:
         study = StudySpec.model_validate({"name": "grid", "base": document, "grid": {"seed": [1, 2]}})
         cells = [(cell, resolve_plan(cell.spec, None)) for cell in cells_of(study)]
         study_id = write_study(session, study, cells, owner=owner)
         failed = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
-        session.execute(update(Job).where(Job.study_id == study_id, Job.study_cell == 0).values(failed))
+        session.execute(update(Job).where(Job.study_id == study_id, Job.study_cell < ended_jobs).values(failed))
         return study_id
 
     return {
@@ -238,6 +238,9 @@ def _make_studies(session: Session) -> dict[str, str]:
         "open_study": submit("alice", SPEC),
         "left_study": submit("ella", IN_VISION),
         "shut_study": submit("fred", SPEC),
+        "ended_study": submit("alice", IN_VISION, ended_jobs=2),
+        "ended_left_study": submit("ella", IN_VISION, ended_jobs=2),
+        "ended_shut_study": submit("fred", SPEC, ended_jobs=2),
     }
 
 

@@ -176,7 +176,7 @@ def test_waiting_for_a_study_ends_when_it_is_complete() -> None:
 
 
 def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
-    client, requests = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(13)])
+    client, requests = in_turn(*[httpx.Response(200, json={"items": [{"number": 1}]}) for _ in range(15)])
     client.submit_study({"base": {}}, idempotency_key="k")
     client.dry_run_study({"base": {}})
     client.study("s")
@@ -186,6 +186,8 @@ def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
     client.pause_study("s")
     client.resume_study("s")
     client.note_study("s", "again")
+    client.update_study("s", {"project": "vision"})
+    client.delete_study("s")
     client.dry_run_clone("x", {"gpus": 2})
     client.analysis("x")
     assert client.advice("x") == [{"number": 1}]
@@ -200,6 +202,8 @@ def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
         "POST /v1/studies/s/pause",
         "POST /v1/studies/s/resume",
         "POST /v1/studies/s/notes",
+        "PATCH /v1/studies/s",
+        "DELETE /v1/studies/s",
         "POST /v1/jobs/x/clone?dry_run=true",
         "GET /v1/jobs/x/analysis",
         "GET /v1/jobs/x/advice",
@@ -207,6 +211,7 @@ def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
     ]
     assert requests[0].headers["Idempotency-Key"] == "k"
     assert json.loads(requests[8].content) == {"text": "again"}
+    assert json.loads(requests[9].content) == {"project": "vision"}
 
 
 def test_note_without_an_answer_is_not_sent_again() -> None:
