@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import String, case, cast, delete, func, insert, literal, literal_column, select, update
+from sqlalchemy import String, case, cast, delete, func, insert, literal_column, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 

@@ -9,6 +9,7 @@ from sqlalchemy import select, text, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, DeletedAttempt, Job
+from jobs.insight.studies.ended import delete_study, lock_ended, move_study
 from jobs.lifecycle import leases
 from jobs.lifecycle.deletion import delete_job
 from jobs.lifecycle.store import Lease, locked_job
@@ -40,7 +41,13 @@ def a_job_with(
     sessions: Sessions, *spans: Span, shares: Sequence[dict[str, Any]] = (share("cpu", "cpu"),), **fields: Any
 ) -> str:
     """A job that ended, with an attempt from the first to the second moment of each span; None: it still runs."""
-    job_id = job_rows.a_job(sessions, **fields)
+    return attempts_of(sessions, job_rows.a_job(sessions, **fields), *spans, shares=shares)
+
+
+def attempts_of(
+    sessions: Sessions, job_id: str, *spans: Span, shares: Sequence[dict[str, Any]] = (share("cpu", "cpu"),)
+) -> str:
+    """End the job after such attempts. Returns its id."""
     gpus = sum(len(each["slots"]) for each in shares)
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(status=Status.FAILED, end_reason=EndReason.BAD_DATA))
@@ -229,6 +236,23 @@ def test_deleted_and_moved_jobs_stay_in_the_usage(sessions: Sessions) -> None:
     with sessions() as session:
         assert set(session.scalars(select(DeletedAttempt.job_id))) == {both, gone}
     assert read(sessions, "2025-05-01", "2025-05-31", project="vision").items == []
+
+
+def test_deleted_and_moved_studies_stay_in_the_usage(sessions: Sessions) -> None:
+    a_project(sessions, "vision")
+    studies = dict(job_rows.a_study(sessions, jobs=2) for _ in range(2))
+    for job_id in (job_id for of_study in studies.values() for job_id in of_study):
+        attempts_of(sessions, job_id, ("2025-04-30T23:00", "2025-05-01T01:00"))
+    before = read(sessions, "2025-04-01", "2025-05-31", PROJECT, USER)
+    assert before.total.jobs == 4
+    for study_id in studies:
+        with sessions.begin() as session:
+            study, jobs = lock_ended(session, study_id, then="it can be moved")
+            move_study(session, study, jobs, "vision", by=Applicant("me", is_admin=True))
+    assert read(sessions, "2025-04-01", "2025-05-31", PROJECT, USER) == before
+    with sessions.begin() as session:
+        delete_study(session, *lock_ended(session, next(iter(studies)), then="it can be deleted"))
+    assert read(sessions, "2025-04-01", "2025-05-31", PROJECT, USER) == before
 
 
 def live_attempt(sessions: Sessions, since: datetime, **fields: Any) -> Lease:
