@@ -59,6 +59,7 @@ from jobs.runtime.settings import Settings
 from jobs.runtime.space import has_database, shortage
 from jobs.scheduling.draining import HostInUse
 from jobs.scheduling.hosts import HostNotFound
+from jobs.wording import shortened
 
 _NO_SPACE = "the database has no space; what was answered before is stored, and requests work again with more space"
 _log = structlog.get_logger(__name__)
@@ -243,7 +244,7 @@ _PROBLEMS: dict[type, Callable[[Any], Problem]] = {
     DefaultProject: _wrong_named_field,
     InvalidCursor: _wrong_field("cursor"),
     TooMuchToSearch: lambda error: invalid([FieldProblem(error.field, str(error))]),
-    WrongPattern: _wrong_field("where"),
+    WrongPattern: lambda error: invalid([FieldProblem("where", str(error), shortened(error.where.text))]),
     ImpossibleTarget: _wrong_field("target"),
     TooMuchUsage: _wrong_field("by"),
     ForbiddenAddress: _wrong_field("url"),

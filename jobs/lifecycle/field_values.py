@@ -101,11 +101,9 @@ def condition_of(where: Where) -> ColumnElement[bool]:
     return or_(*map(_comparison, where.any_of))
 
 
-def patterns_in(wheres: Sequence[Where]) -> list[str]:
-    """The regular expressions in conditions."""
-    return [
-        _value_text(comparison) for where in wheres for comparison in where.any_of if comparison.operator in PATTERNS
-    ]
+def patterns_in(where: Where) -> list[str]:
+    """The regular expressions in a condition."""
+    return [_value_text(comparison) for comparison in where.any_of if comparison.operator in PATTERNS]
 
 
 def _comparison(comparison: Comparison) -> ColumnElement[bool]:

@@ -126,8 +126,8 @@ class JobFilter:
     def limited(self, session: Session) -> Iterator[None]:
         """Limit the time to read jobs by this filter, if it may read all. Raises `TooMuchToSearch`, `WrongPattern`."""
         with limited_search(session, self.search or self.where, field="where" if self.where else "search"):
-            for pattern in patterns_in(self.where):
-                _check_pattern(session, pattern)
+            for where in self.where:
+                _check_patterns(session, where)
             yield
 
 
@@ -201,14 +201,19 @@ def count_jobs(session: Session, jobs: JobFilter) -> int:
 class WrongPattern(ValueError):
     """A regular expression of a condition is none."""
 
+    def __init__(self, where: Where, pattern: str, fault: str) -> None:
+        super().__init__(f"`{shortened(pattern)}`: {fault}")
+        self.where = where
 
-def _check_pattern(session: Session, pattern: str) -> None:
-    """Let the database read a regular expression: it knows more than those of Python."""
-    try:
-        session.execute(select(literal("", Text).bool_op("~*")(literal(pattern, Text))))
-    except DataError as error:
-        fault = cause_in_words(error).partition(": ")[2]  # without the name of its class
-        raise WrongPattern(f"`{shortened(pattern)}`: {fault}") from error
+
+def _check_patterns(session: Session, where: Where) -> None:
+    """Let the database read the regular expressions: it knows more than those of Python."""
+    for pattern in patterns_in(where):
+        try:
+            session.execute(select(literal("", Text).bool_op("~*")(literal(pattern, Text))))
+        except DataError as error:
+            fault = cause_in_words(error).partition(": ")[2]  # without the name of its class
+            raise WrongPattern(where, pattern, fault) from error
 
 
 def _with_matches(session: Session, page_query: ListQuery) -> ListQuery:

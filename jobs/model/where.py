@@ -14,7 +14,7 @@ A FIELD with odd characters is written as a JSON string too. Called by the api, 
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -77,9 +77,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Where:
-    """A condition: one of its comparisons holds."""
+    """A condition: one of its comparisons holds. `text` is how it was written."""
 
     any_of: tuple[Comparison, ...]
+    text: str = field(compare=False)
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.any_of))
@@ -97,7 +98,7 @@ def parsed(text: str) -> Where:
         _check(comparisons[-1])
     if len(comparisons) > MOST_COMPARISONS:
         raise WrongWhere(f"a condition may have {MOST_COMPARISONS} comparisons; this one has {len(comparisons)}")
-    return Where(tuple(comparisons))
+    return Where(tuple(comparisons), text)
 
 
 def all_of(wheres: Iterable[Where]) -> tuple[Where, ...]:

@@ -107,6 +107,34 @@ def test_a_wrong_condition_says_why_at_its_line(page: Page, troubles: Troubles) 
     expect(alert).to_have_count(0)
 
 
+def test_a_wrong_pattern_in_a_saved_view_says_why_at_its_line(page: Page, service: Service, troubles: Troubles) -> None:
+    troubles.allowed.append("422")
+    view = service.create_view("Wrong", {"filter": {"where": ["name ~ run 1", "name ~ run (1"]}})["id"]
+    page.goto(f"/?view={view}")
+    page.get_by_role("button", name="name ~ run (1").click()
+    expect(line(page, 2).get_by_role("alert")).to_contain_text("parentheses () not balanced")
+    expect(line(page, 1).get_by_role("alert")).to_have_count(0)
+
+
+def test_a_value_with_or_at_its_end_stays_as_it_was_typed(page: Page, service: Service) -> None:
+    service.update("e0000000001", {"labels": {"said": "this or"}})
+    page.goto("/?where=label.said")
+    expect_jobs(page, 1)
+    page.get_by_role("button", name="label.said").click()
+    line(page, 1).get_by_label("Operator").select_option("is")
+    line(page, 1).get_by_label("Value").fill("this or")
+    line(page, 1).get_by_role("button", name="or").click()
+    line(page, 1).get_by_label("Value").nth(1).fill('"that')
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("%22that"))
+    page.reload()
+    expect_jobs(page, 1)
+    page.get_by_role("button", name="label.said").click()
+    expect(line(page, 1).get_by_label("Value")).to_have_count(2)
+    expect(line(page, 1).get_by_label("Value").nth(1)).to_have_value(r'"\"that"')
+    service.update("e0000000001", {"labels": {"said": None}})
+
+
 def show_columns(page: Page, *columns: str) -> None:
     """Add columns of fields to the table."""
     for column in columns:

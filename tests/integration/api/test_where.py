@@ -69,6 +69,7 @@ def test_each_wrong_condition_is_named(api: TestClient) -> None:
     pattern = api.get("/v1/jobs", params={"where": "name ~ (a"})
     assert pattern.status_code == 422
     assert "`(a`: invalid regular expression: parentheses () not balanced" in pattern.json()["detail"]
+    assert pattern.json()["errors"][0]["received"] == "name ~ (a"
     for query in (
         {"where": "starred " * 300},
         {"where": ["starred"] * 21},

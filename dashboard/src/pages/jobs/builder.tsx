@@ -1,7 +1,6 @@
 // The builder of conditions: a line for each comparison, "or" within a condition, "and" between conditions.
 
 import { useId, useRef, useState } from "preact/hooks";
-import type { Problem } from "../../api/problem.ts";
 import styles from "./builder.module.css";
 import { csvColumns } from "./csv.ts";
 import { FieldOptions } from "./field_options.tsx";
@@ -14,6 +13,7 @@ import {
   conditionOf,
   conditionsOf,
   hasValue,
+  messageFor,
   OPERATORS,
   type Operator,
   withConditions,
@@ -71,12 +71,6 @@ export function Builder({ view, rows, problem, edited, onChange }: Props) {
   );
 }
 
-/** What the service says about a condition, of which it repeats the beginning; undefined if it has no objection. */
-export function messageFor(text: string, problem: Problem | undefined): string | undefined {
-  const isAbout = (received: unknown): boolean => text.startsWith(String(received).replace(/…$/, ""));
-  return problem?.errors.find(({ field, received }) => field === "where" && isAbout(received))?.message;
-}
-
 interface ConditionProps {
   name: string;
   text: string;
@@ -105,7 +99,7 @@ function ConditionRow({ name, text, message, rows, fieldsId, hasFocus, onChange,
           <input
             type="text"
             aria-label="Condition as text"
-            aria-invalid="true"
+            aria-invalid={message !== undefined}
             value={text}
             onChange={(event) => onChange(event.currentTarget.value)}
           />

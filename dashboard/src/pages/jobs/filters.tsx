@@ -4,11 +4,10 @@ import type { ComponentChildren } from "preact";
 import { usePolled } from "../../api/polled.ts";
 import type { Problem } from "../../api/problem.ts";
 import type { Me, Status } from "../../api/types.ts";
-import { messageFor } from "./builder.tsx";
 import type { Row } from "./row.ts";
 import styles from "./toolbar.module.css";
 import { archivedOf, isFiltered, NO_FILTER, STATUSES, type View } from "./view.ts";
-import { conditionsOf } from "./where.ts";
+import { conditionsOf, messageFor } from "./where.ts";
 
 export interface Filtering {
   view: View;

@@ -1,5 +1,6 @@
 // The conditions of the list, as a text and as parts. The service reads the same texts: `where` of `GET /v1/jobs`.
 
+import type { Problem } from "../../api/problem.ts";
 import type { View } from "./view.ts";
 
 /** The operators, and what the page calls them. The last two have no value: the job has one, or has none. */
@@ -26,10 +27,11 @@ export interface Comparison {
 }
 
 const QUOTED = String.raw`"(?:[^"\\]|\\.)*"`;
-const PLAIN_FIELD = String.raw`[^\s=!<>~"]+`;
-// FIELD OP VALUE, FIELD or !FIELD, to the next " or " or to the end.
+const PLAIN_FIELD = String.raw`(?!or(?:[\s=!<>~"]|$))[^\s=!<>~"]+`;
+// FIELD OP VALUE, FIELD or !FIELD, to the next " or " or to the end, as in jobs/model/where.py.
 const COMPARISON = new RegExp(
-  String.raw`\s*(!?)(${QUOTED}|${PLAIN_FIELD})\s*(?:([!<>]=|!~|[=<>~])\s*(${QUOTED}|(?:[^\s"].*?)?))?\s*(?:\sor\s|$)`,
+  String.raw`\s*(!?)(${QUOTED}|${PLAIN_FIELD})` +
+    String.raw`(?:\s*([!<>]=|!~|[=<>~])(?![=!<>~])(\s*${QUOTED}|(?!\s*").*?))?\s*(?:\sor\s|$)`,
   "y",
 );
 
@@ -40,7 +42,7 @@ export function comparisonsOf(condition: string): Comparison[] | null {
   for (;;) {
     const [whole = "", not = "", field = "", operator = not, value = ""] = COMPARISON.exec(condition) ?? [];
     if (field === "" || (not !== "" && operator !== "!")) return null;
-    comparisons.push({ field, operator: operator as Operator, value });
+    comparisons.push({ field, operator: operator as Operator, value: value.trim() });
     if (COMPARISON.lastIndex === condition.length && !/\sor\s$/.test(whole)) return comparisons;
   }
 }
@@ -56,10 +58,26 @@ export function hasValue(operator: Operator): boolean {
   return operator !== "" && operator !== "!";
 }
 
+/** A name or a value is put in quotes if it would be read as something else. */
 function textOf({ field, operator, value }: Comparison): string {
-  const name = new RegExp(`^(${PLAIN_FIELD}|".*)$`).test(field) ? field : JSON.stringify(field);
+  const name = firstOf(field)?.field === field ? field : JSON.stringify(field);
   if (!hasValue(operator)) return operator + name;
-  return `${name} ${operator} ${/^$|^[^"].*\sor\s/.test(value) ? JSON.stringify(value) : value}`;
+  const text = `${name} ${operator} ${value}`;
+  return value !== "" && firstOf(text)?.value === value ? text : `${name} ${operator} ${JSON.stringify(value)}`;
+}
+
+/** The first comparison of a text, as it is read in front of another one. */
+function firstOf(text: string): Comparison | undefined {
+  return comparisonsOf(`${text} or x`)?.[0];
+}
+
+/** What the service says about a condition, of which it repeats the beginning; undefined if it has no objection. */
+export function messageFor(condition: string, problem: Problem | undefined): string | undefined {
+  const isAbout = (received: unknown): boolean => {
+    const text = String(received);
+    return text.endsWith("…") ? condition.startsWith(text.slice(0, -1)) : condition === text;
+  };
+  return problem?.errors.find(({ field, received }) => field === "where" && isAbout(received))?.message;
 }
 
 export interface Condition {
@@ -70,7 +88,9 @@ export interface Condition {
 
 /** The conditions of a view. Its owner, project and labels are some too: the list has indexes for them. */
 export function conditionsOf({ owner, project, labels, where }: View): Condition[] {
-  const equal = (field: string, value: string): string => textOf({ field, operator: "=", value });
+  // These values are no texts of a condition: a quote in front is a part of the value.
+  const equal = (field: string, value: string): string =>
+    textOf({ field, operator: "=", value: value.startsWith('"') ? JSON.stringify(value) : value });
   return [
     ...(owner === "" ? [] : [{ text: equal("owner", owner), removal: { owner: "" } }]),
     ...(project === "" ? [] : [{ text: equal("project", project), removal: { project: "" } }]),

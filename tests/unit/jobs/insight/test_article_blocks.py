@@ -136,5 +136,5 @@ def test_a_filter_means_what_it_means_for_the_list_of_jobs() -> None:
         labels=(("team", "a&b"), ("x", "")),
         owner="alice",
         search="lenet 5",
-        where=(Where((Comparison("spec.batch_size", ">=", "64"),)),),
+        where=(Where((Comparison("spec.batch_size", ">=", "64"),), "spec.batch_size>=64"),),
     )

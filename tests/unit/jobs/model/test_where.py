@@ -103,7 +103,7 @@ COMPARISONS = (
 
 @given(st.lists(COMPARISONS, min_size=1, max_size=4))
 def test_a_condition_that_is_written_is_read_as_it_was(comparisons: list[Comparison]) -> None:
-    where = Where(tuple(comparisons))
+    where = Where(tuple(comparisons), "")
     assert parsed(str(where)) == where
 
 
