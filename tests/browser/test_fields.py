@@ -286,6 +286,38 @@ def test_selected_jobs_are_labelled_and_starred_together(page: Page, service: Se
     expect(page.get_by_role("cell", name="# Diverged after *epoch* 9")).to_be_visible()
 
 
+def test_the_other_jobs_stay_selected_when_some_are_archived_or_deleted(page: Page, service: Service) -> None:
+    ids = [service.submit({"name": f"kept {n}", "dataset": "digits"})["id"] for n in range(4)]
+    for job_id in ids[1:]:
+        service.cancel(job_id)
+    page.goto("/?q=kept")
+    kept = page.locator("[data-job] a[title^='kept ']")
+    expect(kept).to_have_count(4)
+    page.get_by_role("checkbox", name="Select all shown jobs").check()
+    bar = page.get_by_role("group", name="Selected jobs")
+    page.get_by_role("button", name="Menu of kept 3").click()
+    page.get_by_role("group", name="Job kept 3").get_by_role("button", name="Archive").click()
+    expect(bar).to_contain_text("3 selected")
+    page.get_by_role("checkbox", name="Select kept 2").uncheck()
+    bar.get_by_role("button", name="Archive").click()  # those that have ended
+    expect(page.get_by_text("Archived: 1")).to_be_visible()
+    expect(bar).to_contain_text("1 selected")
+    expect(page.get_by_role("checkbox", name="Select kept 0")).to_be_checked()
+    page.get_by_role("checkbox", name="Select kept 2").check()
+    bar.get_by_role("button", name="Cancel…").click()
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.get_by_text("Cancel requested: 1")).to_be_visible()
+    expect(bar).to_contain_text("2 selected")
+    service.delete(ids[2])  # by somebody else
+    expect(bar).to_contain_text("1 selected")
+    page.goto("/?q=kept&archived=all")
+    expect(kept).to_have_count(3)
+    page.get_by_role("checkbox", name="Select all shown jobs").check()
+    bar.get_by_role("button", name="Bring back").click()
+    expect(page.get_by_text("Brought back: 2")).to_be_visible()
+    expect(bar).to_contain_text("3 selected")
+
+
 def test_ended_jobs_are_archived_brought_back_moved_and_deleted(page: Page, service: Service) -> None:
     service.create_project({"name": "vision", "is_open": True})
     ids = [service.submit({"name": f"old {n}", "dataset": "digits"})["id"] for n in range(3)]

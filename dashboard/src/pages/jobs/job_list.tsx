@@ -77,10 +77,10 @@ export function JobListView({ listing, list, isOld, view, curves, marks, onChang
           />
         )}
       </div>
-      <RowMenu rows={rows} marks={marks} onWork={onWork} />
+      <RowMenu rows={rows} view={view} marks={marks} onWork={onWork} />
       <footer class={styles["footer"]}>
         {marks.selection.size > 0 ? (
-          <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={onWork}>
+          <Selected rows={rows} view={view} marks={marks} onWork={onWork}>
             {list.nextCursor !== null && marks.selection.size === rows.length && (
               <AllMatching view={view} onSelect={marks.select} />
             )}

@@ -6,14 +6,16 @@ import type { Work } from "./acting.ts";
 import type { Row } from "./row.ts";
 import { Actions } from "./selected.tsx";
 import type { Marks } from "./use_marks.ts";
+import type { View } from "./view.ts";
 
 interface Props {
   rows: readonly Row[];
+  view: View;
   marks: Marks;
   onWork: (work: Work) => void;
 }
 
-export function RowMenu({ rows, marks, onWork }: Props) {
+export function RowMenu({ rows, view, marks, onWork }: Props) {
   const { menu, selection, closeMenu } = marks;
   if (menu === undefined) return null;
   const { id, name } = menu.row;
@@ -41,9 +43,8 @@ export function RowMenu({ rows, marks, onWork }: Props) {
       <Actions
         jobs={[row]}
         rows={rows}
-        onSelect={(kept) => {
-          if (selection.has(id) && !kept.has(id)) marks.toggle(row, false);
-        }}
+        view={view}
+        onGone={marks.deselect}
         onWork={(work) => {
           closeMenu();
           onWork(work);

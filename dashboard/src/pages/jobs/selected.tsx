@@ -13,16 +13,18 @@ import { LabelDialog } from "./label_dialog.tsx";
 import { MoveDialog } from "./move_dialog.tsx";
 import type { Row } from "./row.ts";
 import styles from "./selected.module.css";
-import { current, NO_SELECTION, type Selection } from "./selection.ts";
+import { current, NO_SELECTION } from "./selection.ts";
+import type { Marks } from "./use_marks.ts";
+import type { View } from "./view.ts";
 
 const MOST_COMPARED = 200;
 const NAMED = 8;
 
 interface Props {
-  selection: Selection;
   /** The jobs that are loaded. */
   rows: readonly Row[];
-  onSelect: (selection: Selection) => void;
+  view: View;
+  marks: Marks;
   /** Gets what is done, with its outcomes so far. */
   onWork: (work: Work) => void;
   /** What stands beside the number of jobs. */
@@ -41,27 +43,30 @@ const steer =
   ({ id }) =>
     post(`/v1/jobs/${id}/${verb}`);
 
-export function Selected({ selection, rows, onSelect, onWork, children }: Props) {
+export function Selected({ rows, view, marks, onWork, children }: Props) {
+  const { selection } = marks;
   const jobs = useMemo(() => current(selection, rows), [selection, rows]);
   return (
     <div class={styles["selected"]} role="group" aria-label="Selected jobs">
       <strong>{selection.size} selected</strong>
       {children}
       <Compare ids={[...selection.keys()]} />
-      <Actions jobs={jobs} rows={rows} onSelect={onSelect} onWork={onWork} />
-      <button type="button" class="plain" onClick={() => onSelect(NO_SELECTION)}>
+      <Actions jobs={jobs} rows={rows} view={view} onGone={marks.deselect} onWork={onWork} />
+      <button type="button" class="plain" onClick={() => marks.select(NO_SELECTION)}>
         Clear
       </button>
     </div>
   );
 }
 
-interface ActionsProps extends Omit<Props, "selection"> {
+interface ActionsProps extends Omit<Props, "marks"> {
   jobs: readonly Row[];
+  /** Gets the jobs that an action takes out of the list. */
+  onGone: (jobs: readonly Row[]) => void;
 }
 
 /** What can be done with these jobs, as buttons. */
-export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
+export function Actions({ jobs, rows, view, onGone, onWork }: ActionsProps) {
   const [asked, ask] = useState<"cancel" | "delete" | "label" | "move" | null>(null);
   const { isAtWork, work } = useWork(onWork);
   const live = jobs.filter((row) => !isTerminal(row.status) && row.cancel_requested_at === null);
@@ -80,12 +85,14 @@ export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
     ["Archive", ended.filter((row) => !row.archived), ["Archiving", "Archived"], patch({ archived: true })],
     ["Bring back", archived, ["Bringing back", "Brought back"], patch({ archived: false })],
   ];
-  /** What is done with these jobs takes them out of the selection, and mostly out of the list. */
-  const finish = async (some: readonly Row[], words: Words, act: Act): Promise<void> => {
-    const outcomes = await work(some, words, act);
-    onSelect(new Map(outcomes.filter(({ refusal }) => refusal !== null).map(({ row }) => [row.id, row])));
+  /** Takes the jobs out of the list, unless it shows archived jobs and others. */
+  const workOnArchive: typeof work = async (...action) => {
+    const outcomes = await work(...action);
+    const accepted = outcomes.filter(({ refusal }) => refusal === null);
+    if (view.archived !== "all") onGone(accepted.map(({ row }) => row));
+    return outcomes;
   };
-  const button = ([name, some, words, act]: Action, run: typeof finish | typeof work) =>
+  const button = ([name, some, words, act]: Action, run = work) =>
     some.length > 0 && (
       <button key={name} type="button" disabled={isAtWork} onClick={() => void run(some, words, act)}>
         {name}
@@ -93,11 +100,11 @@ export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
     );
   return (
     <>
-      {actions.map((action) => button(action, work))}
+      {actions.map((action) => button(action))}
       <button type="button" disabled={isAtWork} onClick={() => ask("label")}>
         Label…
       </button>
-      {putAway.map((action) => button(action, finish))}
+      {putAway.map((action) => button(action, workOnArchive))}
       {ended.length > 0 && (
         <>
           <button type="button" disabled={isAtWork} onClick={() => ask("move")}>
@@ -123,7 +130,7 @@ export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
           jobs={live}
           onAnswer={(isYes) => {
             ask(null);
-            if (isYes) void finish(live, ["Cancelling", "Cancel requested"], steer("cancel"));
+            if (isYes) void work(live, ["Cancelling", "Cancel requested"], steer("cancel"));
           }}
         >
           <p>Queued jobs will not start. Running jobs stop within seconds and keep what they have saved.</p>
@@ -140,7 +147,7 @@ export function Actions({ jobs, rows, onSelect, onWork }: ActionsProps) {
           jobs={ended}
           onAnswer={(isYes) => {
             ask(null);
-            if (isYes) void finish(ended, ["Deleting", "Deleted"], deleteJob);
+            if (isYes) void work(ended, ["Deleting", "Deleted"], deleteJob);
           }}
         >
           <p>{WHAT_GOES}</p>

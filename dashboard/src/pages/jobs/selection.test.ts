@@ -1,7 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { idsOf, rowsOf, rowWith } from "./row.fixture.ts";
-import { allToggled, current, extended, extentOf, NO_SELECTION, type Selection, toggled } from "./selection.ts";
+import {
+  allToggled,
+  current,
+  extended,
+  extentOf,
+  NO_SELECTION,
+  type Selection,
+  toggled,
+  without,
+} from "./selection.ts";
 
 const ROWS = rowsOf("abcdef");
 
@@ -41,6 +50,10 @@ test("the extent is all, some or none of the rows, and some if the selected row 
   assert.equal(extentOf(selected("c"), ROWS), "some");
   assert.equal(extentOf(selected("z"), ROWS), "some");
   assert.equal(extentOf(selected("abcdef"), ROWS), "all");
+});
+
+test("jobs that are gone leave the selection, and the others stay", () => {
+  assert.equal(selectedIds(without(selected("abc"), new Set("bz"))), "ac");
 });
 
 test("a selected row has its current state if it is shown, else its state when it was selected", () => {

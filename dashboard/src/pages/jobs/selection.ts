@@ -44,6 +44,11 @@ export function allToggled(selection: Selection, rows: readonly Row[]): Selectio
   return next;
 }
 
+/** The selection without these jobs. */
+export function without(selection: Selection, ids: ReadonlySet<string>): Selection {
+  return new Map([...selection].filter(([id]) => !ids.has(id)));
+}
+
 /** The selected jobs, in their current state if they are shown. */
 export function current(selection: Selection, rows: readonly Row[]): Row[] {
   const shown = new Map(rows.filter(({ id }) => selection.has(id)).map((row) => [row.id, row]));

@@ -1,15 +1,17 @@
 // The marks in the list: the selected rows, the active row of the keyboard, and the row whose menu is open.
 
 import { useMemo, useRef, useState } from "preact/hooks";
+import { deletedIds } from "../../deleted.ts";
 import { type Place, placeOf } from "../../parts/popup.tsx";
 import type { Row } from "./row.ts";
-import { allToggled, extended, NO_SELECTION, type Selection, toggled } from "./selection.ts";
+import { allToggled, extended, NO_SELECTION, type Selection, toggled, without } from "./selection.ts";
 
 export interface Marks {
   readonly selection: Selection;
   /** The id of the active row of the keyboard. */
   readonly activeId: string | null;
   readonly select: (selection: Selection) => void;
+  readonly deselect: (rows: readonly Row[]) => void;
   readonly toggle: (row: Row, isRange: boolean) => void;
   readonly toggleAll: () => void;
   readonly setActive: (id: string) => void;
@@ -20,7 +22,9 @@ export interface Marks {
 }
 
 export function useMarks(rows: readonly Row[]): Marks {
-  const [selection, select] = useState<Selection>(NO_SELECTION);
+  const [selected, select] = useState<Selection>(NO_SELECTION);
+  const deleted = deletedIds.value;
+  const selection = useMemo(() => without(selected, deleted), [selected, deleted]);
   const [activeId, setActive] = useState<string | null>(null);
   const [menu, setMenu] = useState<Marks["menu"]>();
   const newest = useRef(rows);
@@ -28,6 +32,7 @@ export function useMarks(rows: readonly Row[]): Marks {
   const anchor = useRef<string | null>(null);
   const actions = useMemo(
     () => ({
+      deselect: (gone: readonly Row[]) => select((before) => without(before, new Set(gone.map(({ id }) => id)))),
       toggle: (row: Row, isRange: boolean): void => {
         const from = anchor.current;
         select((before) => (isRange ? extended(before, newest.current, from, row) : toggled(before, row)));

@@ -56,10 +56,10 @@ export function GroupedPage({ view, onChange }: Props) {
           {isByStudy(view) && <NoStudyGroup {...shared} />}
           <GroupsPage {...shared} cursor="" />
         </ul>
-        <RowMenu rows={rows} marks={marks} onWork={setWork} />
+        <RowMenu rows={rows} view={view} marks={marks} onWork={setWork} />
         <footer class={styles["footer"]}>
           {marks.selection.size > 0 ? (
-            <Selected selection={marks.selection} rows={rows} onSelect={marks.select} onWork={setWork} />
+            <Selected rows={rows} view={view} marks={marks} onWork={setWork} />
           ) : (
             <AllShown view={view} />
           )}
