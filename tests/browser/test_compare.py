@@ -80,6 +80,36 @@ def test_a_list_is_compared_and_followed_until_a_run_is_removed(page: Page, serv
     expect(page.get_by_role("link", name="fresh")).to_be_visible()
 
 
+def test_the_list_of_a_study_has_its_name(page: Page, service: Service) -> None:
+    study = service.submit_study({"name": "Two rates", "base": {"dataset": "digits"}, "grid": {"gpus": [1, 2]}})["id"]
+    page.goto(f"/compare?study={study}")
+    expect(page.get_by_role("link", name="study Two rates")).to_be_visible()
+    service.cancel_study(study)
+
+
+def test_a_run_that_somebody_deletes_leaves_the_comparison(page: Page, service: Service) -> None:
+    ids = [service.submit({"dataset": "digits", "name": f"brief {n}"})["id"] for n in range(2)]
+    for job_id in ids:
+        service.cancel(job_id)
+    named = page.context.new_page()
+    named.goto(f"/compare?jobs={','.join(ids)}")
+    page.goto("/compare?q=brief")
+    runs, named_runs = (
+        each.get_by_role("region", name="Runs", exact=True).get_by_role("listitem") for each in (page, named)
+    )
+    expect(runs).to_have_count(2)
+    expect(named_runs).to_have_count(2)
+    service.delete(ids[0])
+    expect(runs).to_have_count(1)
+    expect(page.get_by_text("1 run", exact=True)).to_be_visible()
+    expect(page.get_by_text("was not found")).to_have_count(0)
+    expect(named_runs).to_have_count(1)
+    named.get_by_role("button", name="Remove", exact=True).click()
+    expect(named).to_have_url(re.compile(rf"jobs={ids[1]}$"))
+    expect(named.get_by_text("was not found")).to_have_count(0)
+    named.close()
+
+
 def test_curves_stand_over_a_metric_and_on_a_logarithmic_axis(page: Page) -> None:
     page.goto(f"/compare?jobs={_ids()}&m=loss")
     loss = page.get_by_role("figure", name="loss")

@@ -6,6 +6,7 @@ test("the list has the parameters of the page of jobs and none of the comparison
   const list = listOfAddress("q=lenet&status=running,failed&where=gpus>1&where=starred&x=time&order=-val_loss&hide=a");
   assert.equal(list, "q=lenet&status=running,failed&where=gpus%3E1&where=starred");
   assert.equal(listText(list), "search lenet, status running,failed, gpus>1, starred");
+  assert.equal(listText("study=s1&status=failed", "Digits"), "study Digits, status failed");
   assert.match(pathOfList(list, 7), /^\/v1\/jobs\?search=lenet&status=running&status=failed&.*limit=7$/);
 });
 

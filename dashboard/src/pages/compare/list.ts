@@ -29,15 +29,17 @@ export function isOfStudy(list: string): boolean {
   return params.has("study") && !params.has("sort");
 }
 
-/** The list in words: status running, owner ada. */
-export function listText(list: string): string {
+/** The list in words: status running, owner ada. Its study by its name, if that is known. */
+export function listText(list: string, study?: string): string {
   return [...new URLSearchParams(list)]
     .map(([name, value]) =>
       name === "where"
         ? value
-        : name === "starred" || name === "archived"
-          ? `${value === "all" ? "with " : ""}${name}`
-          : `${name === "q" ? "search" : name} ${value}`,
+        : name === "study"
+          ? `study ${study ?? value}`
+          : name === "starred" || name === "archived"
+            ? `${value === "all" ? "with " : ""}${name}`
+            : `${name === "q" ? "search" : name} ${value}`,
     )
     .join(", ");
 }

@@ -2,6 +2,8 @@
 // and results.
 
 import { useMemo } from "preact/hooks";
+import { usePolled } from "../../api/polled.ts";
+import type { Study } from "../../api/types.ts";
 import { useScope } from "../../charts/use_scope.ts";
 import { countText } from "../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
@@ -41,6 +43,8 @@ import {
   pairsOf,
   studyParam,
 } from "./view.ts";
+
+const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 export function ComparePage() {
   const [text, list] = [jobsParam.value, listOfAddress(query.value)];
@@ -83,14 +87,18 @@ interface FrameProps {
 }
 
 function Frame({ jobs, list = "", ...props }: FrameProps) {
+  const studyId = studyParam.value;
+  const { data: study } = usePolled<Study>(studyId === "" ? null : `/v1/studies/${encodeURIComponent(studyId)}`, ONCE);
   return (
     <div class={styles["page"]}>
       <header class={styles["header"]}>
         <h1>Compare</h1>
-        {jobs !== undefined && <span class="muted">{countText(jobs.ids.length - jobs.gone.size, "run")}</span>}
+        {jobs !== undefined && (
+          <span class="muted">{countText(jobs.ids.filter((id) => !jobs.gone.has(id)).length, "run")}</span>
+        )}
         {list !== "" && (
           <p>
-            of the list <a href={`/?${list}`}>{listText(list)}</a>
+            of the list <a href={`/?${list}`}>{listText(list, study?.name)}</a>
           </p>
         )}
         <span class={styles["tools"]}>{props.tools}</span>

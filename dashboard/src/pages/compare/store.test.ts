@@ -101,6 +101,15 @@ test("a progress event updates its job without a request, and unknown jobs are i
   assert.deepEqual(fetchedIds, []);
 });
 
+test("a deleted job is gone, also if an older list has it, and unknown jobs are ignored", () => {
+  const { store, knownJobs } = storeWithAnswers();
+  store.put([job("a"), job("b")]);
+  store.deleted("a");
+  store.deleted("stranger");
+  store.put([job("a")]);
+  assert.deepEqual([[...knownJobs().jobs.keys()], [...knownJobs().gone]], [["b"], ["a"]]);
+});
+
 test("a failed fetch drops the waiting jobs until they are wanted again", async () => {
   const { store, fetchedIds, answer, failures } = storeWithAnswers();
   store.want(["a", "b", "c", "d", "e"]);

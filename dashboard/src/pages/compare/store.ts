@@ -43,7 +43,9 @@ export class JobStore {
   /** Store jobs that came with a list. */
   put(jobs: readonly Job[]): void {
     const next = new Map(this.#knownJobs.jobs);
-    for (const job of jobs) if ((next.get(job.id)?.revision ?? -1) <= job.revision) next.set(job.id, job);
+    for (const job of jobs)
+      if (!this.#knownJobs.gone.has(job.id) && (next.get(job.id)?.revision ?? -1) <= job.revision)
+        next.set(job.id, job);
     this.#set({ ...this.#knownJobs, jobs: next });
   }
 
@@ -56,6 +58,12 @@ export class JobStore {
     if (state.ended_at === null || job.ended_at !== null) return;
     this.#waiting.add(state.id);
     this.#next();
+  }
+
+  /** Store that a job was deleted. */
+  deleted(id: string): void {
+    const jobs = new Map(this.#knownJobs.jobs);
+    if (jobs.delete(id)) this.#set({ jobs, gone: new Set(this.#knownJobs.gone).add(id) });
   }
 
   /** Store a progress event of a job. */

@@ -39,11 +39,11 @@ export function useJobs(namedIds: readonly string[], list: string): Jobs {
   const listed = useList(list, store.current);
   const places = useMemo(() => new Map<string, number>(), [namedIds, list]);
   const [ids, isCut] = useMemo(() => {
-    const all = [...new Set([...namedIds, ...(listed.ids ?? [])])];
+    const all = [...new Set([...namedIds, ...(listed.ids ?? []).filter((id) => !knownJobs.gone.has(id))])];
     const shown = all.slice(0, MOST_RUNS);
     for (const id of shown) if (!places.has(id)) places.set(id, places.size);
     return [shown.sort((a, b) => (places.get(a) as number) - (places.get(b) as number)), all.length > MOST_RUNS];
-  }, [namedIds, listed.ids, places]);
+  }, [namedIds, listed.ids, places, knownJobs.gone]);
   useEffect(() => {
     setProblem(undefined);
     store.current?.want(namedIds.slice(0, MOST_RUNS));
@@ -110,10 +110,10 @@ function byCell(a: Job, b: Job): number {
   return (a.study_cell ?? 0) - (b.study_cell ?? 0) || (a.study_repeat ?? 0) - (b.study_repeat ?? 0);
 }
 
-/** Follow changes while any of the jobs is live, or a list may get others: then also read it again. */
+/** Follow changes of the jobs, also their deletion. A list may get others: then also read it again. */
 function useFollowed(store: JobStore, isLive: boolean, refreshList: (() => void) | null): void {
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useStream(isLive || refreshList !== null ? "/v1/events" : null, {
+  useStream("/v1/events", {
     state: (state: StreamedState) => {
       store.heard(state);
       if (refreshList === null) return;
@@ -122,6 +122,7 @@ function useFollowed(store: JobStore, isLive: boolean, refreshList: (() => void)
         refreshList();
       }, GATHERED_MS);
     },
+    deleted: ({ id }: { id: string }) => store.deleted(id),
     progress: ({ id, progress }: { id: string; progress: Progress }) => store.advanced(id, progress),
   });
   useEffect(() => {
