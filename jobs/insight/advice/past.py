@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from jobs.db.tables import Attempt, Job
 from jobs.insight.analysis.verdicts import LEAST_STEPS, LEAST_STEPS_S
 from jobs.lifecycle.attempt_devices import CPU, devices_of
+from jobs.model.origins import origin_of
 from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.records import ProbeFindings, ScriptSummary, Summary
 from jobs.model.spec import Spec
@@ -47,6 +48,12 @@ class PastJob:
         return is_frozen(self.spec)
 
     @property
+    def own_epochs(self) -> int:
+        """The epochs that it trained itself: its summary also counts those of a job that it continues."""
+        run = self.summary.epochs_run if self.summary is not None else 0
+        return max(run - trained_before(self.spec), 1)
+
+    @property
     def epoch_samples(self) -> int | None:
         """Training samples of an epoch, over all ranks."""
         steps = self.plan.steps_per_epoch
@@ -57,7 +64,7 @@ class PastJob:
         """Whether it trained for long enough that its throughput can be compared."""
         if self.summary is None or self.plan.steps_per_epoch is None or not self.summary.train_samples_per_s:
             return self.probe is not None
-        steps = self.summary.epochs_run * self.plan.steps_per_epoch
+        steps = self.own_epochs * self.plan.steps_per_epoch
         seconds = steps * self.plan.global_batch / self.summary.train_samples_per_s
         return steps >= LEAST_STEPS and seconds >= LEAST_STEPS_S
 
@@ -67,9 +74,15 @@ class PastJob:
         summary, samples, validation = self.summary, self.epoch_samples, self.plan.validation_samples
         if summary is None or not summary.train_samples_per_s or not samples or not validation:
             return None
-        whole_s = summary.wall_s / max(summary.epochs_run, 1)
+        whole_s = summary.wall_s / self.own_epochs
         beside_s = max(whole_s - samples / summary.train_samples_per_s, 0.0)
         return beside_s * summary.train_samples_per_s / validation
+
+
+def trained_before(spec: Spec) -> int:
+    """The epochs that the job of which this one continues a checkpoint had trained, the last one perhaps in part."""
+    origin = origin_of(spec.continue_from)
+    return 0 if origin is None else origin.epoch or 0
 
 
 def is_frozen(spec: Spec) -> bool:

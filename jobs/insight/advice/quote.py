@@ -9,7 +9,7 @@ from statistics import median
 
 from sqlalchemy.orm import Session
 
-from jobs.insight.advice.past import MIXED, PastJob, comparable, past_jobs
+from jobs.insight.advice.past import MIXED, PastJob, comparable, past_jobs, trained_before
 from jobs.insight.advice.throughput import Reading, Throughput, batch_on, range_of
 from jobs.insight.advice.warnings import StorageLimits, warnings_about
 from jobs.lifecycle.attempt_devices import CPU
@@ -95,7 +95,7 @@ def _quote_of_the_same(planned: PlannedJob, same: Sequence[PastJob], long_ones: 
     wall_s = range_of([one.wall_s for one in summaries])
     setup_s = range_of([one.setup_s for one in summaries])
     speeds = [one.train_samples_per_s for one in summaries if one.train_samples_per_s > 0]
-    epochs = range_of([one.epochs_run for one in summaries])
+    epochs = range_of([job.own_epochs for job in same])
     return Quote(
         basis="same_spec",
         jobs=[job.id for job in same],
@@ -163,12 +163,16 @@ class Epochs:
 def expected_epochs(spec: Spec, trained: Sequence[PastJob]) -> Epochs | None:
     """How many epochs the job will run: all of them, or as many as past jobs with the same early stopping.
 
-    None if it may stop early and no past job shows when: a job that ran to its limit says nothing about a higher limit.
+    Without those that were trained before, if it continues a job. None if it may stop early and no past job shows when:
+    a job that ran to its limit says nothing about a higher limit.
     """
+    before = trained_before(spec)
     if spec.early_stopping is None:
-        return Epochs(range_of([spec.epochs]), f"all {spec.epochs} epochs, as early stopping is off")
+        left = max(spec.epochs - before, 1)
+        which = f"all {left} epochs" if before == 0 else f"the {left} epochs that are left of {spec.epochs}"
+        return Epochs(range_of([left]), f"{which}, as early stopping is off")
     runs = [
-        min(job.summary.epochs_run, spec.epochs)
+        max(min(job.summary.epochs_run, spec.epochs) - before, 1)
         for job in trained
         if job.summary is not None
         and job.spec.early_stopping == spec.early_stopping
@@ -178,7 +182,8 @@ def expected_epochs(spec: Spec, trained: Sequence[PastJob]) -> Epochs | None:
         return None
     middle = float(median(runs))
     number = Range(mean=middle, low=min(runs), high=max(runs))
-    return Epochs(number, f"{middle:g} epochs, the median of {_jobs(len(runs))} with the same early stopping")
+    more = "" if before == 0 else " more"
+    return Epochs(number, f"{middle:g}{more} epochs, the median of {_jobs(len(runs))} with the same early stopping")
 
 
 def _wall_s(plan: Plan, speed: Range, epochs: Epochs, trained: Sequence[PastJob]) -> Range | None:

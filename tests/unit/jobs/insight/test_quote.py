@@ -83,6 +83,28 @@ def test_quote_uses_all_epochs_or_the_median_of_jobs_with_the_same_early_stoppin
     assert quote(at_its_limit, optimizer="sgd").samples_per_s is not None
 
 
+def test_a_job_that_continues_another_is_quoted_for_the_epochs_that_are_left() -> None:
+    runs = (past("a", summary=epochs(20)), past("b", summary=epochs(20)))
+    whole = quote(*runs, early_stopping=None, epochs=40)
+    rest = quote(*runs, early_stopping=None, epochs=40, continue_from="job:a@30")
+    assert rest.epochs == "the 10 epochs that are left of 40, as early stopping is off"
+    stopped = quote(*runs, epochs=40, continue_from="job:a@15")
+    assert stopped.epochs == "5 more epochs, the median of 2 past jobs with the same early stopping"
+    assert quote(*runs, epochs=40, continue_from="job:a@30").wall_s is not None  # past the end of all past jobs
+    assert whole.wall_s is not None
+    assert rest.wall_s is not None
+    assert stopped.wall_s is not None
+    assert rest.wall_s.mean == pytest.approx(whole.wall_s.mean / 4)
+    assert stopped.wall_s.mean == pytest.approx(whole.wall_s.mean / 8)
+
+
+def test_a_past_job_that_continued_another_counts_the_epochs_that_it_trained_itself() -> None:
+    anew, later = past("a", summary=epochs(23)), past("b", continue_from="job:a@23", summary=epochs(46))
+    assert later.overhead == anew.overhead
+    same = quote(later, continue_from="job:a@23")
+    assert same.epochs == "23 epochs, as one past job of the same spec ran"
+
+
 def test_throughput_is_interpolated_between_measured_batches_and_not_beyond() -> None:
     runs = (past("a", 8_000.0, batch_size=32), past("b", 16_000.0, batch_size=128))
     found = quote(*runs)
