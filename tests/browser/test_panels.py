@@ -13,7 +13,10 @@ from bench.telemetry import a_job
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import Attempt, Job
+from jobs.model.states import EndReason, Status
 from jobs.telemetry.ingest import MetricRow, store_metrics
+from tests.browser.conftest import Troubles
 from tests.code import store_code
 
 SCRIPT = """
@@ -143,6 +146,44 @@ def test_keys_lead_to_the_other_jobs_of_the_list(page: Page, jobs: list[dict[str
     expect(page.get_by_role("link", name="Next job")).to_have_count(0)
     page.get_by_role("link", name="Previous job").click()
     expect(page.get_by_role("heading", name="newer run")).to_be_visible()
+
+
+@pytest.fixture
+def continued(site: Stack) -> dict[str, str]:
+    """A job of three epochs, and one that continues it from the second. The ids by name."""
+    ids, step, now = {"first": "first0000000", "longer": "longer000000"}, 1000, datetime.now(UTC)
+    engine = engine_for(site.database_url)
+    with sessions_for(engine).begin() as session:
+        for (name, job_id), epochs in zip(ids.items(), ((1, 2, 3), (3, 4, 5)), strict=True):
+            attempt = session.get_one(Attempt, a_job(session, job_id, gpus=1))
+            attempt.ended_at, attempt.end_reason = now, EndReason.COMPLETED
+            job = session.get_one(Job, job_id)
+            job.name, job.status, job.ended_at, job.end_reason = name, Status.SUCCEEDED, now, EndReason.COMPLETED
+            if name == "longer":
+                job.spec = job.spec | {"continue_from": f"job:{ids['first']}@2"}
+            rows = [MetricRow(job_id, "loss", -1, epoch * step, 1, epoch, now, 10.0 - epoch) for epoch in epochs]
+            store_metrics(session, rows)
+    engine.dispose()
+    return ids
+
+
+def test_a_continued_job_shows_the_curve_of_the_job_before_until_that_is_deleted(
+    page: Page, service: Service, troubles: Troubles, continued: dict[str, str]
+) -> None:
+    page.goto(f"/jobs/{continued['longer']}?x=epoch")
+    expect(page.get_by_text(re.compile("first from epoch 2"))).to_be_visible()
+    loss = page.get_by_role("figure", name="Loss", exact=True)
+    expect(loss.get_by_role("listitem").filter(has_text="first")).to_contain_text("8")  # not of its last epoch, 7
+    assert float(loss.get_by_role("slider").get_attribute("aria-valuemin") or 0) <= 1
+    page.get_by_role("link", name="first", exact=True).click()
+    expect(page.get_by_role("heading", name="first", exact=True)).to_be_visible()
+    service.delete(continued["first"])
+    troubles.allowed.append("404")
+    page.goto(f"/jobs/{continued['longer']}?x=epoch")
+    expect(page.get_by_text(re.compile(f"{continued['first']} from epoch 2"))).to_be_visible()
+    expect(page.get_by_role("link", name=continued["first"])).to_have_count(0)
+    expect(loss).to_be_visible()
+    expect(loss.get_by_role("listitem").filter(has_text="first")).to_have_count(0)
 
 
 def test_keys_go_anywhere_and_are_listed(page: Page, jobs: list[dict[str, Any]], service: Service) -> None:

@@ -14,6 +14,12 @@ test("a one-time request is not repeated after an answer", () => {
   assert.equal(pollDelayMs({ ...POLL_STATE, everyMs: Number.POSITIVE_INFINITY }), null);
 });
 
+test("a one-time request for what is not there is not repeated", () => {
+  const problem = new Problem(404, "job-not-found", "Job not found");
+  assert.equal(pollDelayMs({ ...POLL_STATE, everyMs: Number.POSITIVE_INFINITY, failures: 1, problem }), null);
+  assert.equal(pollDelayMs({ ...POLL_STATE, failures: 1, problem }), 10_000);
+});
+
 test("while the api is away, retries start soon, slow down, and never stop", () => {
   const problem = new Problem(0, "away", "The api does not answer");
   const rests = [1, 2, 3, 20].map((failures) => pollDelayMs({ ...POLL_STATE, failures, problem }));

@@ -16,6 +16,7 @@ export interface PollState {
 export function pollDelayMs({ everyMs, tookMs, failures, problem }: PollState): number | null {
   if (problem === undefined) return Number.isFinite(everyMs) ? Math.max(everyMs, SHARE * tookMs) : null;
   if (problem.status === 401) return null; // asked again after a sign-in
+  if (problem.status === 404 && !Number.isFinite(everyMs)) return null;
   if (problem.isAway || problem.status === 429) return Math.min(LONGEST_MS, 500 * 2 ** Math.min(failures, 8));
   return LONGEST_MS;
 }

@@ -14,6 +14,7 @@ import { behindText } from "./copies.ts";
 import { CopyButton } from "./copy_button.tsx";
 import styles from "./header.module.css";
 import { idleText } from "./idle.ts";
+import { JobName } from "./job_name.tsx";
 import { Neighbours } from "./neighbours.tsx";
 import { Notify } from "./notify.tsx";
 import { ordinal, sentence } from "./reasons.ts";
@@ -91,8 +92,7 @@ function Facts({ job }: { job: Job }) {
       )}
       {job.continued_from && (
         <Fact name="Continues">
-          <a href={`/jobs/${job.continued_from.job}`}>{job.continued_from.job}</a> from epoch{" "}
-          {number(job.continued_from.epoch)}
+          <JobName id={job.continued_from.job} /> from epoch {number(job.continued_from.epoch)}
         </Fact>
       )}
       {job.run_id && (

@@ -5,6 +5,7 @@ import { runColour, runDash } from "../../../charts/palette.ts";
 import type { PlotProps } from "../../../charts/plot.tsx";
 import { type Smoothing, weightOf } from "../../../charts/smoothing.ts";
 import type { Unit } from "../../../charts/ticks.ts";
+import type { Before } from "./before.ts";
 import { meanOf, smoothOf } from "./means.ts";
 import type { Points } from "./points.ts";
 import type { Ranks } from "./view.ts";
@@ -39,6 +40,8 @@ export interface ChartOptions {
   readonly isScript: boolean;
   /** The metrics that will come: their charts and lines have their places already. */
   readonly expected: ReadonlySet<string>;
+  /** The job that the job continues. */
+  readonly before?: Before | undefined;
 }
 
 /** By rank; -1 is over all ranks. */

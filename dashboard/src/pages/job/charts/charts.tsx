@@ -24,6 +24,7 @@ import { useOwnGroup } from "./own_group.tsx";
 import { isOpen, sectionsOf } from "./sections.ts";
 import { gpuCharts, hasGpus, hostCharts, metricsOf, slotCharts } from "./slots.ts";
 import { Toolbar } from "./toolbar.tsx";
+import { useBefore } from "./use_before.ts";
 import { type Series, useSeries } from "./use_series.ts";
 import { useView, type View } from "./use_view.ts";
 import { type Axis, DEFAULTS, textOf, toggled } from "./view.ts";
@@ -79,9 +80,10 @@ function Groups({ job, series, view, scope, edited }: Props) {
   const [goal, hasCode] = [firstMetric(job), isScript(job.spec)];
   const { spec, dataset, ended_at } = job;
   const expected = useMemo(() => expectedMetrics({ spec, dataset, ended_at }), [spec, dataset, ended_at]);
+  const before = useBefore(job, series.axis);
   const options: ChartOptions = useMemo(
-    () => ({ smooth, ranks, logs, count: job.gpus, goal, isScript: hasCode, expected }),
-    [smooth, ranks, logs, job.gpus, goal, hasCode, expected],
+    () => ({ smooth, ranks, logs, count: job.gpus, goal, isScript: hasCode, expected, before }),
+    [smooth, ranks, logs, job.gpus, goal, hasCode, expected, before],
   );
   const marks = useMarks(job, series);
   const { own, group, over } = useOwnGroup({ job, metrics: series.metrics, options, scope, marks, edited });

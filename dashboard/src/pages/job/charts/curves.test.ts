@@ -237,3 +237,46 @@ const SPEEDS = {
   step_time_p50_s: [0, 1],
   step_time_p95_s: [0, 1],
 };
+
+test("the job before is drawn up to where it is continued, with its name, and hides nothing of the job", () => {
+  const of = (xs: number[]): Points => ({ xs, ys: xs.map((x) => 1 / x), bands: [] });
+  const before = {
+    name: "first",
+    metrics: new Map(["loss", "val_loss", "learning_rate", "f1"].map((name) => [name, new Map([[-1, of([1, 2, 3])]])])),
+    end: 2,
+  };
+  const own: Metrics = new Map([
+    ["loss", new Map([[-1, of([3, 4])]])],
+    ["val_loss", new Map([[-1, of([2, 3])]])],
+    ["learning_rate", new Map()],
+  ]);
+  const charts = learningCharts(own, { ...LOOK, before });
+  assert.deepEqual(
+    charts.map(({ key, lines }) => [key, lines.map((line) => [line.name, [...Array.from(line.xs)]])]),
+    [
+      [
+        "loss",
+        [
+          ["train", [3, 4]],
+          ["validation", [2, 3]],
+          ["first", [1, 2]],
+          ["first, validation", [1]], // this job repeats an epoch that was trained in part
+        ],
+      ],
+      ["learning_rate", [["first", [1, 2]]]],
+    ],
+  );
+  assert.ok(charts[0]?.lines[2]?.dash);
+});
+
+test("a script's steps are drawn up to the first of the job, as its epochs have no place among them", () => {
+  const of = (xs: number[]): Points => ({ xs, ys: xs, bands: [] });
+  const before = {
+    name: "first",
+    metrics: new Map([["loss", new Map([[0, of([10, 20, 30])]])]]),
+    end: Number.POSITIVE_INFINITY,
+  };
+  const own: Metrics = new Map([["loss", new Map([[0, of([20, 30])]])]]);
+  const [loss] = learningCharts(own, { ...LOOK, before, isScript: true });
+  assert.deepEqual(loss?.lines.at(-1)?.xs, [10]);
+});

@@ -4,6 +4,7 @@ import type { Line } from "../../../charts/lines.ts";
 import { runColour } from "../../../charts/palette.ts";
 import { number } from "../../../format.ts";
 import { isBetterLower, isMeasured, isShare, isTime, metricText } from "../../../metrics.ts";
+import { linesBefore } from "./before.ts";
 import { type ByRank, type Chart, type ChartOptions, lineOf, NO_POINTS, rankLines, type Style } from "./chart.ts";
 import { shortTime } from "./quantities.ts";
 
@@ -23,7 +24,8 @@ export function learningCharts(metrics: Metrics, options: ChartOptions): Chart[]
   const first = goal === null ? FIRST : [withoutPart(goal), ...FIRST];
   const charts = [...new Set([...first, ...names])].map((name) => curve(metrics, name, options));
   const rate = overAll(metrics.get("learning_rate"), { key: "train", name: "epoch" }, options.expected.size > 0);
-  charts.push({ key: "learning_rate", title: "Learning rate", format: number, lines: rate });
+  const rateBefore = linesBefore(options.before, "learning_rate", metrics.get("learning_rate") ?? NONE);
+  charts.push({ key: "learning_rate", title: "Learning rate", format: number, lines: [...rate, ...rateBefore] });
   return charts.filter(({ lines }) => lines.length > 0);
 }
 
@@ -54,6 +56,8 @@ function curve(metrics: Metrics, name: string, options: ChartOptions): Chart {
         { key: "val", name: "validation", colour: "run-3", dash: DASHES },
         expected.has(`val_${name}`),
       ),
+      ...linesBefore(options.before, name, ranks),
+      ...linesBefore(options.before, `val_${name}`, validation),
     ],
   };
 }
