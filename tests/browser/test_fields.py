@@ -366,3 +366,31 @@ def test_ended_jobs_are_archived_brought_back_moved_and_deleted(page: Page, serv
     page.get_by_role("button", name="Delete the job").click()
     expect(page).to_have_url(re.compile("/$"))
     assert list(service.jobs(search="old")) == []
+
+
+def test_a_study_is_paused_cancelled_moved_and_deleted(page: Page, service: Service) -> None:
+    service.create_project({"name": "speech", "is_open": True})
+    base = {"dataset": "digits", "learning_rate": 0.01}
+    study = service.submit_study({"name": "batches", "base": base, "grid": {"batch_size": [32, 64]}})["id"]
+    page.goto(f"/studies/{study}")
+    page.get_by_role("button", name="Pause…").click()
+    page.get_by_role("button", name="Pause the study").click()
+    page.get_by_role("button", name="Resume…").click()
+    page.get_by_role("button", name="Resume the study").click()
+    menu = page.get_by_role("button", name="Move or delete")
+    menu.click()
+    expect(page.get_by_text("after its end")).to_be_visible()
+    page.get_by_role("button", name="Cancel…").click()
+    question = page.get_by_role("dialog", name="Cancel batches?")
+    expect(question).to_contain_text("2 jobs that have not ended")
+    question.get_by_role("button", name="Cancel the study").click()
+    menu.click()
+    page.get_by_role("button", name="Move…").click()
+    page.get_by_role("combobox", name="Project").select_option("speech")
+    page.get_by_role("button", name="Move", exact=True).click()
+    expect(page.get_by_text(f"{service.study(study)['owner']}, speech")).to_be_visible()
+    assert {job["project"] for job in service.jobs(study=study)} == {"speech"}
+    page.get_by_role("button", name="Delete…").click()
+    page.get_by_role("button", name="Delete the study and 2 jobs").click()
+    expect(page).to_have_url(re.compile("/studies$"))
+    assert list(service.studies()) == list(service.jobs(study=study)) == []

@@ -6,12 +6,12 @@ import { usePolled } from "../../api/polled.ts";
 import type { Job, Me } from "../../api/types.ts";
 import { deleteJob, WHAT_GOES } from "../../deleted.ts";
 import { isScript } from "../../metrics.ts";
+import { AskedButton } from "../../parts/asked_button.tsx";
 import { Menu } from "../../parts/menu.tsx";
 import { ProblemNotice } from "../../parts/notice.tsx";
 import { isTerminal } from "../../parts/status.tsx";
 import { mayChange } from "../../rights.ts";
 import { go } from "../../url.ts";
-import { AskedButton } from "./asked_button.tsx";
 import { EditButton } from "./edit.tsx";
 import styles from "./header.module.css";
 import { useEver } from "./use_job.ts";
@@ -78,7 +78,7 @@ export function Actions({ job, onChange }: { job: Job; onChange: () => void }) {
               action="Cancel the job"
               work={() => requestAction(saves ? "cancel?save=true" : "cancel")}
             >
-              {consequences(job)}
+              <p>{consequences(job)}</p>
               {job.status !== "queued" && (
                 <label>
                   <input type="checkbox" checked={saves} onInput={() => setSaves(!saves)} /> Save a checkpoint first,

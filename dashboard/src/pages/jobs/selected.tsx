@@ -5,12 +5,13 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { call, post } from "../../api/client.ts";
 import { deleteJob, WHAT_GOES } from "../../deleted.ts";
+import { countText } from "../../format.ts";
 import { Confirm } from "../../parts/dialog.tsx";
 import { Notice } from "../../parts/notice.tsx";
+import { ProjectDialog } from "../../parts/project_dialog.tsx";
 import { isTerminal } from "../../parts/status.tsx";
 import { type Act, actedOn, type Changes, takenBack, type Work } from "./acting.ts";
 import { LabelDialog } from "./label_dialog.tsx";
-import { MoveDialog } from "./move_dialog.tsx";
 import type { Row } from "./row.ts";
 import styles from "./selected.module.css";
 import { current, NO_SELECTION } from "./selection.ts";
@@ -155,12 +156,14 @@ export function Actions({ jobs, rows, view, onGone, onWork }: ActionsProps) {
         </Question>
       )}
       {asked === "move" && (
-        <MoveDialog
-          jobs={ended}
+        <ProjectDialog
+          title={`Move ${countText(ended.length, "job")}`}
+          present={ended.map((row) => row.project)}
           onClose={() => ask(null)}
-          onMove={(some, project) => {
+          onMove={(project) => {
             ask(null);
-            void work(some, ["Moving", `Moved to ${project}`], patch({ project }));
+            const moved = ended.filter((row) => row.project !== project);
+            void work(moved, ["Moving", `Moved to ${project}`], patch({ project }));
           }}
         />
       )}

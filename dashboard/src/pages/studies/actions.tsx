@@ -1,99 +1,135 @@
-// Cancel, pause and resume a whole study. Each action is confirmed, as it concerns many jobs.
+// The actions on a whole study: pause, resume, cancel, move, delete. Each is confirmed, as it concerns many jobs.
 
 import { useState } from "preact/hooks";
-import { Problem, post } from "../../api/client.ts";
-import type { Study } from "../../api/types.ts";
+import { call, Problem, post, remove } from "../../api/client.ts";
+import { usePolled } from "../../api/polled.ts";
+import type { Me, Study } from "../../api/types.ts";
+import { WHAT_GOES } from "../../deleted.ts";
 import { countText } from "../../format.ts";
-import { Confirm } from "../../parts/dialog.tsx";
+import { AskedButton } from "../../parts/asked_button.tsx";
+import { Menu } from "../../parts/menu.tsx";
 import { ProblemNotice } from "../../parts/notice.tsx";
+import { ProjectDialog } from "../../parts/project_dialog.tsx";
+import { mayChange } from "../../rights.ts";
+import { go } from "../../url.ts";
 import styles from "./actions.module.css";
 import { isPaused, liveJobs } from "./state.ts";
 
-type Action = "cancel" | "pause" | "resume";
+interface Props {
+  study: Study;
+  onChange: () => void;
+}
 
-const TITLES: Readonly<Record<Action, string>> = {
-  cancel: "Cancel the study",
-  pause: "Pause the study",
-  resume: "Resume the study",
-};
-
-export function Actions({ study, onChange }: { study: Study; onChange: () => void }) {
-  const [question, setQuestion] = useState<Action | null>(null);
-  const [problem, setProblem] = useState<Problem>();
-  const [isBusy, setBusy] = useState(false);
-
-  async function carryOut(action: Action): Promise<void> {
-    setBusy(true);
-    setProblem(undefined);
+export function Actions({ study, onChange }: Props) {
+  const [saves, setSaves] = useState(false);
+  const me = usePolled<Me>("/v1/me", { every_s: Number.POSITIVE_INFINITY }).data;
+  const request = async (verb: string): Promise<void> => {
     try {
-      await post(`/v1/studies/${study.id}/${action}`);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
+      await post(`/v1/studies/${study.id}/${verb}`);
+    } finally {
+      onChange();
     }
-    setBusy(false);
-    onChange();
-  }
-
+  };
+  const [live, lost] = [liveJobs(study), (study.counts.failed ?? 0) + (study.counts.cancelled ?? 0)];
   return (
-    <>
-      <span class={styles["actions"]}>
-        {possible(study).map((action) => (
-          <button
-            key={action}
-            type="button"
-            class={action === "cancel" ? "danger" : undefined}
-            disabled={isBusy}
-            onClick={() => setQuestion(action)}
-          >
-            {action[0]?.toUpperCase() + action.slice(1)}
-          </button>
-        ))}
-      </span>
-      {problem !== undefined && (
-        <div class={styles["problem"]}>
-          <ProblemNotice problem={problem} />
-        </div>
-      )}
-      {question !== null && (
-        <Confirm
-          title={TITLES[question]}
-          action={TITLES[question]}
-          onAnswer={(isYes) => {
-            setQuestion(null);
-            if (isYes) void carryOut(question);
-          }}
+    <div class={styles["actions"]}>
+      {live > 0 && !isPaused(study) && (
+        <AskedButton
+          text="Pause"
+          question={`Pause ${study.name}?`}
+          action="Pause the study"
+          isHarmless
+          work={() => request("pause")}
         >
-          {consequence(study, question)}
-        </Confirm>
+          {countText(live, "job")} will wait. Running jobs save first and release their slots.
+        </AskedButton>
       )}
-    </>
+      {(study.paused > 0 || lost > 0) && (
+        <AskedButton
+          text="Resume"
+          question={`Resume ${study.name}?`}
+          action="Resume the study"
+          isHarmless
+          work={() => request("resume")}
+        >
+          {study.paused > 0 && `${countText(study.paused, "paused job")} will continue. `}
+          {lost > 0 && `${countText(lost, "fresh job")} will replace failed or cancelled jobs.`}
+        </AskedButton>
+      )}
+      {live > 0 && (
+        <AskedButton
+          text="Cancel"
+          question={`Cancel ${study.name}?`}
+          action="Cancel the study"
+          work={() => request(saves ? "cancel?save=true" : "cancel")}
+        >
+          <p>
+            {countText(live, "job")} that {live === 1 ? "has" : "have"} not ended will be cancelled.
+          </p>
+          <label>
+            <input type="checkbox" checked={saves} onInput={() => setSaves(!saves)} /> Save checkpoints first, from
+            which new jobs can continue
+          </label>
+        </AskedButton>
+      )}
+      {mayChange(me, study) && <PutAwayMenu study={study} onChange={onChange} />}
+    </div>
   );
 }
 
-/** The actions that would change something now. */
-function possible(study: Study): Action[] {
-  const live = liveJobs(study);
-  const actions: Action[] = [];
-  if (live > 0 && !isPaused(study)) actions.push("pause");
-  if (study.paused > 0 || lost(study) > 0) actions.push("resume");
-  if (live > 0) actions.push("cancel");
-  return actions;
+/** What takes an ended study elsewhere. The menu is there from the start, so that nothing moves when the study ends. */
+function PutAwayMenu({ study, onChange }: Props) {
+  return (
+    <Menu title="⋯" label="Move or delete" side="right">
+      {study.complete ? (
+        <>
+          <MoveButton study={study} onChange={onChange} />
+          <AskedButton
+            text="Delete"
+            question={`Delete ${study.name}?`}
+            action={`Delete the study and ${countText(study.jobs, "job")}`}
+            work={async () => {
+              await remove(`/v1/studies/${study.id}`);
+              go("/studies");
+            }}
+          >
+            {WHAT_GOES}
+          </AskedButton>
+        </>
+      ) : (
+        <p class="muted">A study can be moved or deleted after its end.</p>
+      )}
+    </Menu>
+  );
 }
 
-function lost({ counts }: Study): number {
-  return (counts.failed ?? 0) + (counts.cancelled ?? 0);
-}
-
-function consequence(study: Study, action: Action): string {
-  const live = liveJobs(study);
-  if (action === "cancel")
-    return `${countText(live, "job")} that ${live === 1 ? "has" : "have"} not ended will be cancelled.`;
-  if (action === "pause")
-    return `${countText(live, "job")} will wait. Running jobs save first and release their slots.`;
-  const parts = [
-    study.paused > 0 ? `${countText(study.paused, "paused job")} will continue.` : "",
-    lost(study) > 0 ? `${countText(lost(study), "fresh job")} will replace failed or cancelled jobs.` : "",
-  ];
-  return parts.filter(Boolean).join(" ");
+function MoveButton({ study, onChange }: Props) {
+  const [isAsking, setAsking] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+  const move = async (project: string): Promise<void> => {
+    setAsking(false);
+    try {
+      await call("PATCH", `/v1/studies/${study.id}`, { body: { project } });
+      setProblem(undefined);
+    } catch (error) {
+      setProblem(error instanceof Problem ? error : new Problem(-1, "unknown", String(error)));
+    }
+    onChange();
+  };
+  return (
+    <>
+      <button type="button" onClick={() => setAsking(true)}>
+        Move…
+      </button>
+      <ProblemNotice problem={problem} />
+      {isAsking && (
+        <ProjectDialog
+          title={`Move ${study.name}`}
+          present={[study.project]}
+          onClose={() => setAsking(false)}
+          onMove={(project) => void move(project)}
+        />
+      )}
+    </>
+  );
 }

@@ -1,28 +1,27 @@
-// The question to which project ended jobs move.
+// The question to which project what has ended moves.
 
 import { useState } from "preact/hooks";
-import { countText } from "../../format.ts";
-import { Buttons, Dialog } from "../../parts/dialog.tsx";
-import { ProjectOptions } from "../../parts/project_options.tsx";
-import type { Row } from "./row.ts";
-import styles from "./selected.module.css";
+import { Buttons, Dialog } from "./dialog.tsx";
+import styles from "./project_dialog.module.css";
+import { ProjectOptions } from "./project_options.tsx";
 
 interface Props {
-  jobs: readonly Row[];
+  title: string;
+  /** The projects of what moves. */
+  present: readonly string[];
   onClose: () => void;
-  onMove: (jobs: readonly Row[], project: string) => void;
+  onMove: (project: string) => void;
 }
 
-export function MoveDialog({ jobs, onClose, onMove }: Props) {
+export function ProjectDialog({ title, present, onClose, onMove }: Props) {
   const [project, setProject] = useState("");
-  const moved = jobs.filter((row) => row.project !== project);
   return (
-    <Dialog title={`Move ${countText(jobs.length, "job")}`} onClose={onClose}>
+    <Dialog title={title} onClose={onClose}>
       <form
         class={styles["form"]}
         onSubmit={(event) => {
           event.preventDefault();
-          onMove(moved, project);
+          onMove(project);
         }}
       >
         <select aria-label="Project" value={project} onChange={(event) => setProject(event.currentTarget.value)}>
@@ -34,7 +33,7 @@ export function MoveDialog({ jobs, onClose, onMove }: Props) {
           <button type="button" onClick={onClose}>
             Back
           </button>
-          <button type="submit" class="primary" disabled={project === "" || moved.length === 0}>
+          <button type="submit" class="primary" disabled={project === "" || present.every((name) => name === project)}>
             Move
           </button>
         </Buttons>

@@ -2,9 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { Problem } from "../../api/client.ts";
-import { Confirm } from "../../parts/dialog.tsx";
-import { ProblemNotice } from "../../parts/notice.tsx";
+import { Problem } from "../api/client.ts";
+import { Confirm } from "./dialog.tsx";
+import { ProblemNotice } from "./notice.tsx";
 
 interface Props {
   text: string;
