@@ -90,7 +90,7 @@ def get_project(project: ProjectPath, services: ServicesHere, if_none_match: IfN
     with services.sessions() as session:
         view = ProjectView.model_validate(projects.state_of(session, project))
         if (prices := services.settings.prices) is not None:
-            cost = usage_in(session, this_month(project), prices).total.cost
+            cost = usage_in(session, this_month(session, project), prices).total.cost
             view = view.model_copy(update={"usage": view.usage.model_copy(update={"cost": cost})})
     return answer_or_304(view, if_none_match)
 

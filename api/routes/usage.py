@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from fastapi import Query, Response
@@ -19,7 +19,7 @@ from jobs.db.tables import Project, User
 from jobs.model.csv_cells import csv_cell
 from jobs.model.problems import FieldProblem
 from jobs.people.projects import ProjectNotFound
-from jobs.people.usage_history import UsageQuery, owners, usage_in
+from jobs.people.usage_history import UsageQuery, owners, today, usage_in
 from jobs.suggestions import meant
 from jobs.views.usage import MOST_DAYS, MOST_KEYS, MOST_MONTHS, Period, UsageKey, UsageReport
 
@@ -76,10 +76,10 @@ def get_usage(
     An attempt that runs over midnight counts in each day with its part, a running one up to now. Deleted jobs count as
     before, and jobs that moved count in the project in which they ran. Imported runs do not count.
     """
-    last_day = until or datetime.now(UTC).date()
-    first_day = from_ or _first_day(last_day, period)
-    query = UsageQuery(first_day, last_day, period, list(dict.fromkeys(by)), project, user)
     with services.sessions() as session:
+        last_day = until or today(session)
+        first_day = from_ or _first_day(last_day, period)
+        query = UsageQuery(first_day, last_day, period, list(dict.fromkeys(by)), project, user)
         if problems := [*_problems_of_range(query), *_problems_of_names(session, query)]:
             raise invalid(problems)
         report = usage_in(session, query, services.settings.prices)

@@ -9,10 +9,10 @@ Both count an attempt from its placement to its end, in the project to which its
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any
 
-from sqlalchemy import Row, select, text
+from sqlalchemy import Date, Row, cast, func, select, text
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Job
@@ -100,10 +100,15 @@ class UsageQuery:
     user: str | None = None
 
 
-def this_month(project: str) -> UsageQuery:
+def today(session: Session) -> date:
+    """The day in UTC, by the clock of the database, which also gives attempts their times."""
+    return session.execute(select(cast(func.timezone("UTC", func.now()), Date))).scalar_one()
+
+
+def this_month(session: Session, project: str) -> UsageQuery:
     """The usage of a project in this calendar month."""
-    today = datetime.now(UTC).date()
-    return UsageQuery(today.replace(day=1), today, project=project)
+    day = today(session)
+    return UsageQuery(day.replace(day=1), day, project=project)
 
 
 def usage_in(session: Session, query: UsageQuery, prices: Prices | None) -> UsageReport:

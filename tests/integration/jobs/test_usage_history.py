@@ -296,7 +296,7 @@ def test_a_months_usage_is_that_of_the_projects_quota(sessions: Sessions, days: 
     delete(sessions, gone.job_id)
     with sessions() as session:  # in one transaction, so that it is the same moment for both
         quotas = quotas_of(session, ["vision", "text"])
-        usage = {name: usage_in(session, this_month(name), None).total for name in quotas}
+        usage = {name: usage_in(session, this_month(session, name), None).total for name in quotas}
     assert usage["vision"].gpu_hours == pytest.approx(quotas["vision"].gpu_hours, abs=1e-5)
     assert usage["vision"].gpu_hours > 0
     assert usage["vision"].jobs == 4

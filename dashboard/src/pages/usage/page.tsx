@@ -32,7 +32,7 @@ export function UsagePage() {
   const [period, by, and] = CHOICES.map(([, { value }]) => value) as [string, string, string];
   const fields = FIELDS.map(([name], i) => [name, FIELD_PARAMS[i]?.value]);
   const asked = { ...Object.fromEntries(fields), period, by: and === "" ? by : [by, and] };
-  const { data, problem } = usePolled<UsageReport>(pathWith("/v1/usage", asked), { every_s: 60 });
+  const { data, problem } = usePolled<UsageReport>(pathWith("/v1/usage", asked), { every_s: 300 });
   return (
     <Page title="Usage">
       <div class={styles["filters"]} role="search" aria-label="Usage">
