@@ -167,7 +167,8 @@ def _of_status(error: HTTPException) -> Problem:
         message = "Invalid JSON: the body is not text in UTF-8, or has a number with too many digits"
         return invalid([FieldProblem("", message)])
     title = http.HTTPStatus(error.status_code).phrase
-    detail = error.detail if error.detail != title else ""
+    no_detail = "nothing has this address" if error.status_code == http.HTTPStatus.NOT_FOUND else ""
+    detail = error.detail if error.detail != title else no_detail
     slug = re.sub(r"[^a-z]+", "-", title.lower())
     return Problem(error.status_code, slug, title, detail, headers=error.headers)
 

@@ -8,6 +8,7 @@ and nothing else. If the reader of the output goes away, the command ends silent
 own (`hora.cli.commands`), which import what they use when they run.
 """
 
+import errno
 import io
 import os
 import sys
@@ -20,6 +21,8 @@ from hora.cli.commands import CommandGroup
 from hora.cli.exit_codes import ERROR
 from hora.cli.output import say
 from hora.connection import use_profile
+
+_UNWRITABLE = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG})  # its reader or its disk says so
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -62,8 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # the terminal may lack a character of a name
     try:
         code = _run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:
+        if sys.stdout is not None:  # the caller may have closed it
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        if error.errno != errno.EPIPE:
+            say(f"The output cannot be written: {error.strerror}.")
         # The rest of the buffer goes nowhere, so that Python does not complain about it when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR

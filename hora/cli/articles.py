@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hora.cli.options import AsJson, Limit
-from hora.cli.output import display, print_json, say, tell
+from hora.cli.output import display, print_json, print_list, say, tell
 
 app = typer.Typer()
 group = typer.Typer(help="Articles: pages of prose with charts and tables of jobs in them.", no_args_is_help=True)
@@ -68,7 +68,8 @@ def list_(
 
     with connect() as client:
         found = list(islice(client.articles(owner=owner, project=project, page_size=min(limit, 100)), limit))
-    print_json({"items": found}) if as_json else display(articles_table(found))
+    nothing = "No article matches." if owner or project else "No articles. Write one: `hora article add FILE`."
+    print_list(found, articles_table, nothing=nothing, as_json=as_json)
 
 
 @group.command()

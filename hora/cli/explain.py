@@ -16,6 +16,7 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
     """The exit code and the lines to print. Raises an unexpected error again."""
     from hora.service.code_folders import UnsendableCode
     from hora.service.sending_runs import BadRun
+    from hora.service.transport import NoName
     from jobs.model.problems import InvalidSpec
 
     match error:
@@ -40,7 +41,7 @@ def explain(error: Exception) -> tuple[int, list[str]]:  # noqa: PLR0911 - a tab
             come_back = f" Come back with `hora {_COME_BACK[error.noun].format(error.seen['id'])}`."
             return NOT_FINISHED, [_sentence(str(error)) + come_back]
         case HoraError() | StackError():
-            code = USAGE if isinstance(error, UnsendableCode | BadRun | NotInstalled) else ERROR
+            code = USAGE if isinstance(error, UnsendableCode | BadRun | NoName | NotInstalled) else ERROR
             return code, [plain(line) for line in str(error).split("\n")]
         case _:
             raise error

@@ -170,8 +170,8 @@ def list_jobs(
 
     filters: dict[str, Any] = {
         "status": status, "name": name, "label": label, "owner": owner, "project": project, "study": study,
-        "starred": starred or None, "archived": archived or None, "search": search, "since": moment(since),
-        "until": moment(until), "where": where or None, "sort": sort,
+        "starred": starred or None, "archived": archived or None, "search": search, "since": moment("--since", since),
+        "until": moment("--until", until), "where": where or None, "sort": sort,
     }  # fmt: skip
     of_list.check(locals())
     with connect() as client:

@@ -145,7 +145,7 @@ def audit(
     from hora.connection import connect
     from hora.render.people import audit_table
 
-    span = {"since": moment(since), "until": moment(until)}
+    span = {"since": moment("--since", since), "until": moment("--until", until)}
     with connect() as client:
         entries = client.audit(actor=actor, action=action, subject=subject, **span, page_size=min(limit, 500))
         found = list(islice(entries, limit))

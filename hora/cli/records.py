@@ -45,7 +45,7 @@ def logs(
 
     if follow and until is not None:
         raise typer.BadParameter("--follow and --until exclude each other: new lines are printed after that time")
-    span = {"since": moment(since), "until": moment(until)}
+    span = {"since": moment("--since", since), "until": moment("--until", until)}
     try:
         with connect() as client:
             lines = client.log_lines(

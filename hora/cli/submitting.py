@@ -36,9 +36,13 @@ def submit_document(
 def submit_continued(
     checkpoint: str, changes: "Json", *, dry_run: bool, wait: bool, timeout_s: float | None, as_json: bool
 ) -> None:
-    """Submit a job that continues another one, `ID` or `ID@EPOCH`, by a clone of that job with changes."""
+    """Submit a job that continues another one, `ID` or `ID@EPOCH`, by a clone of that job with changes.
+
+    Both may be written as in a spec, with `job:` before them.
+    """
     from hora.connection import connect
 
+    checkpoint = checkpoint.removeprefix("job:")
     job_id = checkpoint.partition("@")[0]
     changes = {**changes, "continue_from": f"job:{checkpoint}"}
     with connect() as client:

@@ -9,8 +9,11 @@ WHEN = "2h, 7d, 2030-01-31, or a time in RFC 3339"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def moment(text: str | None, now: datetime | None = None) -> str | None:
-    """A time in RFC 3339. `2h` means two hours ago; a time without a zone is in this machine's zone."""
+def moment(option: str, text: str | None, now: datetime | None = None) -> str | None:
+    """The value of an option as a time in RFC 3339. `2h` means two hours ago.
+
+    A time without a zone is in this machine's zone.
+    """
     if text is None:
         return None
     try:
@@ -19,5 +22,5 @@ def moment(text: str | None, now: datetime | None = None) -> str | None:
         else:
             at = datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise typer.BadParameter(f"{text!r} is not a time; write {WHEN}") from None
+        raise typer.BadParameter(f"{text!r} is not a time; write {WHEN}", param_hint=option) from None
     return at.isoformat().replace("+00:00", "Z")

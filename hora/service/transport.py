@@ -144,8 +144,15 @@ class Transport:
         self._http.close()
 
 
+class NoName(HoraError):
+    """The text cannot be the name or the id of anything: it would be lost in a path, or lead to another one."""
+
+
 def api_path(*parts: str) -> str:
-    """A path below /v1. Each part is quoted, so it stays one part."""
+    """A path below /v1. Each part is quoted, so it stays one part. Raises `NoName`."""
+    for part in parts:
+        if part in ("", ".", ".."):
+            raise NoName(f"{part!r} is no name and no id of anything.")
     return "/v1/" + "/".join(quote(part, safe="", errors="replace") for part in parts)
 
 

@@ -89,6 +89,7 @@ def test_a_secret_appears_only_in_the_answer_that_creates_it(
 
 def test_an_unknown_route_and_a_wrong_method_are_problems(api: TestClient) -> None:
     problem(api.get("/v2/jobs"), 404, "not-found")
+    assert problem(api.get("/v1/jobs/a%2Fb"), 404, "not-found")["detail"] == "nothing has this address"
     problem(api.get("/v1/jobs/"), 404, "not-found")
     assert problem(api.get("/v1/jobs/0000"), 404, "job-not-found")["detail"] == "there is no job 0000"
     answer = api.delete("/v1/jobs")

@@ -35,6 +35,8 @@ def test_an_article_is_written_changed_exported_and_deleted(stack: Stack, tmp_pa
     assert "<p>More prose.</p>" in exported.read_text()
     assert hora(stack.home, "article", "export", article_id, "-o", "batches.docx").returncode == 2
     assert hora(stack.home, "article", "rm", article_id).returncode == 0
+    empty = hora(stack.home, "article", "ls", "--owner", "nobody")
+    assert (empty.returncode, empty.stdout, empty.stderr) == (0, "", "No article matches.\n")
     assert hora(stack.home, "article", "show", article_id).returncode == 102
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -57,6 +58,7 @@ CODES = [
         lambda _: json_answer({"title": "Invalid", "errors": [{"field": "limit", "message": "no"}]}, 422),
     ),
     (2, ("ls", "--since", "yesterday"), of_job(job())),
+    (2, ("show", ""), of_job(job())),
     (2, ("ls", "--watch"), of_job(job())),
     (100, ("show", "x", "--wait", "--json"), of_job(ended("failed", "stalled"))),
     (101, ("submit", "--dataset", "digits", "--wait", "--json", "--timeout", "0"), of_job(job())),
@@ -192,6 +194,21 @@ def test_a_closed_pipe_ends_a_command_quietly(short_folder: Path, argument: str)
         os.close(writer)
         _, complaint = process.communicate(timeout=120)
     assert (process.returncode, complaint) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("redirected", "code", "complaint"),
+    [("> /dev/full", 1, "The output cannot be written: No space left on device.\n"), (">&-", 0, "")],
+    ids=["full", "closed"],
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["at its end", "while it prints"])
+def test_output_that_goes_nowhere_is_no_fault_of_ours(
+    short_folder: Path, redirected: str, code: int, complaint: str, unbuffered: str
+) -> None:
+    more = environment(short_folder, PYTHONUNBUFFERED=unbuffered)
+    command = f"{shlex.join([*HORA, '--version'])} {redirected}"
+    done = subprocess.run(["sh", "-c", command], env=more, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, complaint)
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")

@@ -1,6 +1,7 @@
 """The `Service` class against simulated answers."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -16,6 +17,7 @@ from hora.service import (
     ServiceUnavailable,
     WaitTimeout,
 )
+from hora.service.transport import NoName
 from jobs.model.spec import parse_spec
 
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -49,6 +51,14 @@ def test_token_is_sent_and_the_job_id_is_escaped() -> None:
     assert client.job("a/b") == {"id": "a"}
     assert requests[0].headers["Authorization"] == "Bearer secret"
     assert requests[0].url.raw_path == b"/v1/jobs/a%2Fb"
+
+
+@pytest.mark.parametrize("job_id", ["", ".", ".."])
+def test_what_would_lead_to_another_path_is_no_id(job_id: str) -> None:
+    client, requests = in_turn(httpx.Response(204))
+    with pytest.raises(NoName, match=re.escape(f"{job_id!r} is no name and no id of anything.")):
+        client.delete(job_id)
+    assert requests == []
 
 
 def test_submission_without_an_answer_is_retried_with_the_same_key() -> None:
