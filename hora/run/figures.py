@@ -40,6 +40,16 @@ def array(values: Any) -> Any:
     return np.asarray(values)
 
 
+def _floats(name: str, values: Any) -> Any:
+    """The same as floats. Raises `ValueError` for what is no number."""
+    import numpy as np
+
+    try:
+        return array(values).astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be numbers: {error}") from None
+
+
 # ---- pictures and sounds
 
 
@@ -120,7 +130,7 @@ def sound(samples: Any, rate: int) -> bytes:
     if values.ndim not in (1, 2) or 0 in values.shape or (values.ndim == 2 and values.shape[1] > 8):
         raise ValueError(f"samples have the shape (time,) or (time, channel), not {values.shape}")
     if values.dtype != np.int16:
-        values = (np.clip(np.nan_to_num(values.astype(np.float64)), -1, 1) * 32767).round().astype(np.int16)
+        values = (np.clip(np.nan_to_num(_floats("samples", values)), -1, 1) * 32767).round().astype(np.int16)
     file = io.BytesIO()
     with wave.open(file, "wb") as written:
         written.setnchannels(1 if values.ndim == 1 else values.shape[1])
@@ -139,7 +149,7 @@ def histogram(values: Any, bins: int) -> Json:
 
     if not 1 <= bins <= _MOST_BINS:
         raise ValueError(f"bins must be from 1 to {_MOST_BINS}, not {bins}")
-    numbers = array(values).astype(np.float64).ravel()
+    numbers = _floats("values", values).ravel()
     numbers = numbers[np.isfinite(numbers)]
     if not numbers.size:
         raise LeftOut("it has no finite values")
@@ -241,17 +251,19 @@ def curve(x: Any, y: Any, x_name: str, y_name: str) -> Json:
     """One line, or with a dictionary several lines by name, over `x`. Sorted by `x`."""
     import numpy as np
 
-    xs = array(x).astype(np.float64).ravel()
+    xs = _floats("x", x).ravel()
     if not xs.size:
         raise LeftOut("it has no points")
     lines = []
     order = np.argsort(xs, kind="stable")
     for name, values in (y if isinstance(y, Mapping) else {y_name: y}).items():
-        ys = array(values).astype(np.float64).ravel()
+        ys = _floats(str(name), values).ravel()
         if len(ys) != len(xs):
             raise ValueError(f"{name} has {len(ys)} values, and x has {len(xs)}")
         lines.append(_line(str(name), xs[order], ys[order]))
-    return {"x_name": x_name, "y_name": y_name, "lines": lines}
+    if not lines:
+        raise LeftOut("it has no lines")
+    return {"x_name": str(x_name), "y_name": str(y_name), "lines": lines}
 
 
 def _line(name: str, xs: Any, ys: Any) -> Json:
@@ -304,7 +316,7 @@ def _tallies(truth: Any, scores: Any, labels: Sequence[Any] | None) -> Iterable[
     """
     import numpy as np
 
-    classes, values = _classes("truth", truth), array(scores).astype(np.float64)
+    classes, values = _classes("truth", truth), _floats("scores", scores)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim not in (1, 2) or len(values) != len(classes):

@@ -26,6 +26,7 @@ MOST_BYTES = 10_000_000
 _MOST_BYTES_OF_JOB = 1_000_000_000
 _LONGEST_NAME = 64
 _LONGEST_CAPTION = 1_000
+_HIGHEST_RATE = 1_000_000  # a WAV file has 32 bits for the bytes of a second
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.@-]*)*")
 _WHOLE = "run"  # in place of a step: it belongs to the whole run
 _PICTURES = ("png", "jpg", "webp")
@@ -72,8 +73,8 @@ class Media:
             if isinstance(samples, (str, os.PathLike)):
                 content = _read(samples)
                 return figures.sound_of_file(content), content
-            if not count("rate", rate):
-                raise ValueError("samples need their rate per second: rate=44100")
+            if not 0 < count("rate", rate) <= _HIGHEST_RATE:
+                raise ValueError(f"samples need their rate per second, from 1 to {_HIGHEST_RATE}: rate=44100")
             return "wav", figures.sound(samples, rate)
 
         self._keep(name, step, made, instead_of=_SOUNDS)
@@ -137,6 +138,8 @@ class Media:
     ) -> None:
         """Write the file that `made` gives, with its ending. It replaces files of the same step `instead_of` it."""
         stem = _stem(name, step)
+        if not isinstance(caption, str):
+            raise TypeError(f"caption must be a text, not {caption!r:.60}")
         if not self._is_kept:
             return
         try:
@@ -159,7 +162,7 @@ class Media:
             _require_room(sizes, name, path, len(content))
             try:
                 _write(folder / path, content)
-                _write(folder / f"{stem}.txt", caption[:_LONGEST_CAPTION].encode())
+                _write(folder / f"{stem}.txt", caption[:_LONGEST_CAPTION].encode("utf-8", "replace"))
             except OSError as error:
                 raise LeftOut(error.strerror or str(error)) from None
             sizes[path] = len(content)

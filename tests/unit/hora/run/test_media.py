@@ -143,6 +143,35 @@ def test_wrong_arguments_are_refused(media: Media, tmp_path: Path, call: str, ar
     assert kept(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "arguments", "why"),
+    [
+        ("image", (np.zeros((2, 2)), None, 3), "caption must be a text, not 3"),
+        ("histogram", ([10**400],), "values must be numbers: int too large"),
+        ("histogram", (["a"],), "values must be numbers: could not convert"),
+        ("curve", ([1], {"loss": ["a"]}), "loss must be numbers"),
+        ("curve", (["a"], [1]), "x must be numbers"),
+        ("roc", ([0, 1], ["a", "b"]), "scores must be numbers"),
+        ("audio", ([[0.5] * 8] * 2, 2**31 - 1), "from 1 to 1000000"),
+        ("audio", (["a"], 8000), "samples must be numbers"),
+    ],
+)
+def test_a_refusal_names_the_argument(media: Media, call: str, arguments: tuple[Any, ...], why: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=why):
+        getattr(media, call)("a", *arguments)
+
+
+def test_half_a_character_in_a_caption_ends_no_script(media: Media, tmp_path: Path) -> None:
+    media.image("a", np.zeros((2, 2)), caption="\ud83d, cut")
+    assert (tmp_path / "media/a/run.txt").read_text() == "?, cut"
+
+
+def test_a_curve_without_lines_is_left_out(media: Media, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    media.curve("a", [1, 2], {})
+    assert capsys.readouterr().err == "warning: a is left out: it has no lines\n"
+    assert kept(tmp_path) == []
+
+
 def test_a_file_that_browsers_cannot_show_is_refused(media: Media, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"<svg onload='alert()'>")
     with pytest.raises(ValueError, match="PNG, JPEG or WebP"):
