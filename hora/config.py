@@ -17,12 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hora.errors import HoraError
+from hora.targets import require_address, require_token
 
 DEFAULT = "default"
 LOCAL = "local"  # the stack on this machine: always there, and never in the file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
-_TOKEN = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True)
@@ -84,15 +83,13 @@ def with_field(profiles: Profiles, name: str, field: str, value: str | None) -> 
         raise HoraError(f"{name} is not a valid name for a profile. Use letters, digits, - and _; {LOCAL} is reserved.")
     before = profiles.get(name, Profile())
     if field == "url":
-        if value is not None and not _URL.fullmatch(value):
-            raise HoraError(
-                f"{value} is not the address of a service. Write http:// or https://, a host, and maybe a path."
-            )
+        if value is not None:
+            require_address(value)
         url = None if value is None else value.rstrip("/")
         after = Profile(url, before.token if url == before.url else None)
     else:
-        if value is not None and not _TOKEN.fullmatch(value):
-            raise HoraError("That is not a token. A token is printable ASCII without blanks.")
+        if value is not None:
+            require_token(value)
         if value is not None and before.url is None:
             raise HoraError("Set the url first: a token is meant for one service.")
         after = replace(before, token=value)

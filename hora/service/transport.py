@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx2 as httpx
 
 from hora.errors import AWAY, HoraError, Json, ServiceUnavailable, UnexpectedAnswer, problem_of
+from hora.targets import require_address, require_token
 
 PAUSES_S = (
     0.1,
@@ -33,8 +34,10 @@ class Transport:
     """
 
     def __init__(self, url: str, token: str | None, timeout_s: float, transport: httpx.BaseTransport | None) -> None:
+        require_address(url)
         headers = {"Accept": "application/json", "User-Agent": "hora-client"}
         if token:
+            require_token(token)
             headers["Authorization"] = f"Bearer {token}"
         self.url = url.rstrip("/")
         self._http = httpx.Client(

@@ -86,9 +86,10 @@ def changes_from(document: Mapping[str, Any]) -> JobChanges:
 
 
 def _explained(problem: FieldProblem) -> FieldProblem:
-    """The problem. Of a field of the spec it says that it is fixed, and what to do instead."""
+    """The problem, and what can change. Of a field of the spec it says that it is fixed, and what to do instead."""
     top = problem.field.partition(".")[0]
-    if top in JobChanges.model_fields or top not in Spec.model_fields:
+    is_known = top in Spec.model_fields
+    if top in JobChanges.model_fields or (not is_known and problem.message.endswith("?")):  # it names the field meant
         return problem
-    fields = ", ".join(JobChanges.model_fields)
-    return replace(problem, message=f"is fixed since the submission: submit a clone. What can change: {fields}")
+    why = "is fixed since the submission: submit a clone" if is_known else problem.message
+    return replace(problem, message=f"{why}. What can change: {', '.join(JobChanges.model_fields)}")

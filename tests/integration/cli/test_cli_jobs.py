@@ -118,6 +118,8 @@ def test_logs_are_printed_for_several_ranks_and_a_range_of_times(stack: Stack, j
     assert max(moment(line) for line in earlier) < min(moment(line) for line in later)
     assert read("-f", "--rank", "1", "--since", middle) == [line for line in later if line["rank"] == 1]
     assert read("--until", "9999h") == []
+    nothing = hora(stack.home, "logs", job["id"], "--until", "9999h")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "The log has no lines that match.\n")
     for wrong in (["--since", "soon"], ["-f", "--until", middle], ["--rank", "-2"]):
         assert hora(stack.home, "logs", job["id"], *wrong).returncode == 2
 

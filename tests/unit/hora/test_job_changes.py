@@ -43,7 +43,13 @@ def test_every_wrong_text_is_named(texts: list[str], fields: list[str]) -> None:
 
 
 def test_what_was_probably_meant_is_said() -> None:
-    for text, meant in (("labels={c: d}", "label.KEY=VALUE"), ("time_limit_s=", "time_limit_s=none")):
+    for text, meant in (
+        ("labels={c: d}", "label.KEY=VALUE"),
+        ("time_limit_s=", "time_limit_s=none"),
+        ("colour=red", "no such field `colour`. What can change: name, priority,"),
+        ("prioriti=1", "`priority`\\?$"),
+        ("epochs=3", "is fixed since the submission: submit a clone. What can change: name"),
+    ):
         with pytest.raises(InvalidSpec, match=meant):
             changes_of([text])
 

@@ -7,7 +7,7 @@ from email.utils import format_datetime
 import httpx2 as httpx
 import pytest
 
-from hora.errors import Conflict, ProblemError, QuotaExceeded, RateLimited, ServiceUnavailable
+from hora.errors import Conflict, HoraError, ProblemError, QuotaExceeded, RateLimited, ServiceUnavailable
 from hora.service import Service
 from hora.service.transport import LONGEST_PAUSE_S, PAUSES_S
 from tests.unit.hora.played import in_turn, json_answer
@@ -97,6 +97,18 @@ def test_internal_error_of_the_service_is_not_retried(paused: list[float]) -> No
     with pytest.raises(ProblemError, match="Internal error"):
         client.job("a")
     assert (len(requests), paused) == (1, [])
+
+
+@pytest.mark.parametrize("token", ["é", "a b", "a\nb", "\x00"])
+def test_what_cannot_be_sent_as_a_token_is_no_token(token: str) -> None:
+    with pytest.raises(HoraError, match=r"^That is not a token\. A token is printable ASCII without blanks\.$"):
+        Service("http://hora.test", token)
+
+
+@pytest.mark.parametrize("url", ["hora.test", "", "ftp://hora.test", "http://", "http:///v1", "http://a b"])
+def test_what_cannot_be_asked_is_no_address(url: str) -> None:
+    with pytest.raises(HoraError, match="is not the address of a service"):
+        Service(url, "secret")
 
 
 def test_token_is_not_sent_to_the_target_of_a_redirect() -> None:
