@@ -51,12 +51,13 @@ def logs(
             lines = client.log_lines(
                 job_id, rank=rank, attempt=attempt, level=level, search=search, **span, tail=tail, follow=follow
             )
-            count = 0
-            for count, line in enumerate(lines, start=1):
+            is_empty = True
+            for line in lines:
+                is_empty = False
                 who = "launcher" if line["rank"] < 0 else line["rank"]
                 text = json.dumps(line) if as_json else f"[{who}] {line['text']}"
                 tell(text, flush=follow, style=None if as_json else _STYLES.get(line.get("level", "info")))
-            if not (count or as_json):
+            if is_empty and not as_json:
                 say("The log has no lines that match.")
     except KeyboardInterrupt:
         if follow:

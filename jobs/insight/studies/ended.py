@@ -28,7 +28,7 @@ class StudyNotEnded(ValueError):
     """The study has not ended; `then` says what can be done with it when it has."""
 
     def __init__(self, study_id: str, then: str) -> None:
-        super().__init__(f"study {study_id} has not ended: {then} when it has; cancel it, or wait")
+        super().__init__(f"study {study_id} goes on: {then} when it has ended; cancel it, or wait")
 
 
 def lock_ended(session: Session, study_id: str, *, then: str) -> tuple[Study, Sequence[Job]]:

@@ -174,7 +174,7 @@ def test_a_study_that_has_ended_is_moved_and_deleted_by_those_who_mean_it(stack:
         study_id = hora(stack.home, "study", "-", "--set", "name=gone", stdin=STUDY).stdout.strip()
         early = hora(stack.home, "studies", "rm", study_id, "-y")
         assert (early.returncode, early.stdout) == (1, "")
-        assert f"study {study_id} has not ended: it can be deleted when it has" in early.stderr
+        assert f"study {study_id} goes on: it can be deleted when it has ended" in early.stderr
         saving = hora(stack.home, "studies", "cancel", "--save", study_id)
         assert (saving.returncode, "2 cancelled" in saving.stdout) == (0, True)
     finally:

@@ -99,7 +99,7 @@ def test_a_study_that_goes_on_stays(api: TestClient, sessions: Sessions, submit_
     ):
         method, body = request
         answer = api.request(method, f"/v1/studies/{study_id}", **body)
-        why = f"study {study_id} has not ended: {then} when it has; cancel it, or wait"
+        why = f"study {study_id} goes on: {then} when it has ended; cancel it, or wait"
         assert refusal(answer) == ("study-not-ended", why)
     assert api.post(f"/v1/studies/{search['id']}/cancel").json()["complete"] is True
     assert api.delete(f"/v1/studies/{search['id']}").status_code == 204
