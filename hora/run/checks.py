@@ -21,12 +21,12 @@ def count(name: str, value: Any) -> int:
     return whole
 
 
-def number(name: str, value: Any) -> float:
-    """A number of Python, NumPy, TensorFlow or PyTorch, as a float."""
+def number(name: str, value: Any, for_texts: str = "") -> float:
+    """A number of Python, NumPy, TensorFlow or PyTorch, as a float. `for_texts` ends the message about a text."""
     if type(value) is float:
         return value
     if isinstance(value, (str, bytes)):
-        raise TypeError(f"{name} must be a number, not the text {value!r}")
+        raise TypeError(f"{name} must be a number, not the text {value!r:.60}{for_texts}")
     try:
         return float(value)
     except OverflowError:

@@ -13,6 +13,7 @@ from hora.run.phases import measured
 
 _MOST_IN_TITLE, _MOST_IN_TEXT, _MOST_ALERT_BYTES = 100, 1000, 3500  # it too fits into PIPE_BUF
 _LEVELS = ("info", "warning", "error")
+_FOR_TEXTS = ": run.table keeps texts, run.alert tells them, and run.artifacts is for files"
 
 
 def report(*, step: int | None = None, epoch: int | None = None, **numbers: Any) -> None:
@@ -27,7 +28,7 @@ def report(*, step: int | None = None, epoch: int | None = None, **numbers: Any)
         fields["step"] = checks.count("step", step)
     if epoch is not None:
         fields["epoch"] = checks.count("epoch", epoch)
-    metrics = {checks.metric_name(name): checks.number(name, value) for name, value in numbers.items()}
+    metrics = {checks.metric_name(name): checks.number(name, value, _FOR_TEXTS) for name, value in numbers.items()}
     send(fields, metrics, measured.for_report())
 
 
