@@ -58,7 +58,8 @@ class JobEnded(ValueError):
 
     def __init__(self, job_id: str, status: Status, consequence: str = "") -> None:
         self.status = status
-        super().__init__(f"job {job_id} has already {status}{consequence}")
+        how = "was already" if status is Status.CANCELLED else "has already"
+        super().__init__(f"job {job_id} {how} {status}{consequence}")
 
 
 class JobNotEnded(ValueError):

@@ -38,7 +38,7 @@ def test_a_job_is_changed_from_the_command_line(stack: Stack, client: Service, w
     refused = hora(stack.home, "set", waiting, "priority=1")
     assert refused.returncode not in (0, 2)
     assert (
-        "has already cancelled: its priority cannot change any more; name, labels, notes, star, archive and project can"
+        "was already cancelled: its priority cannot change any more; name, labels, notes, star, archive and project can"
         in refused.stderr
     )
     assert hora(stack.home, "set", waiting, "label.kept=yes").returncode == 0
