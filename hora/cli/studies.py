@@ -12,6 +12,7 @@ from hora.cli.output import console_of, display, print_json, print_list, say, te
 if TYPE_CHECKING:
     from hora.errors import Json
     from hora.service import Service
+    from hora.service.studies import StudyFilters
 
 app = typer.Typer()
 studies = typer.Typer(help="List studies. Show, steer, move or delete a study, add notes, train its best job again.")
@@ -120,20 +121,43 @@ def report(
 def all_studies(context: typer.Context, limit: Limit = 50, as_json: AsJson = False) -> None:
     """List studies. Show, steer, move or delete a study, add notes, train its best job again."""
     if context.invoked_subcommand is None:
-        list_studies(limit, as_json)
+        list_studies(limit=limit, as_json=as_json)
 
 
 @studies.command("ls")
-def list_studies(limit: Limit = 50, as_json: AsJson = False) -> None:
+def list_studies(
+    status: Annotated[str | None, typer.Option(help="Only studies with a job of this status.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only studies of this user.")] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only your own studies.")] = False,
+    project: Annotated[str | None, typer.Option(metavar="NAME", help="Only studies of this project.")] = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only studies with a job that `hora ls --search` finds.")
+    ] = None,
+    where: Annotated[
+        list[str],
+        typer.Option(
+            "--where", metavar="CONDITION", help="Only studies with a job that `hora ls --where` finds; repeatable."
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    limit: Limit = 50,
+    as_json: AsJson = False,
+) -> None:
     """List studies, newest first."""
     from itertools import islice
 
     from hora.connection import connect
     from hora.render.studies import studies_table
 
+    if mine and owner is not None:
+        raise typer.BadParameter("--mine and --owner exclude each other")
     with connect() as client:
-        found = list(islice(client.studies(page_size=min(limit, 100)), limit))
-    print_list(found, studies_table, nothing="No studies. Submit one: `hora study FILE`.", as_json=as_json)
+        filters: StudyFilters = {
+            "status": status, "owner": client.me()["user"] if mine else owner, "project": project, "search": search,
+            "where": where or None,
+        }  # fmt: skip
+        found = list(islice(client.studies(**filters, page_size=min(limit, 100)), limit))
+    nothing = "No study matches." if any(filters.values()) else "No studies. Submit one: `hora study FILE`."
+    print_list(found, studies_table, nothing=nothing, as_json=as_json)
 
 
 @studies.command()

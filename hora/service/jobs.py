@@ -6,10 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from hora.errors import Json
-from hora.service.calls import ENDED, Calls, document_of, key_header
+from hora.service.calls import ENDED, Calls, document_of, filter_query, key_header
 from hora.service.transport import api_path
 from hora.service.waiting import wait_for_end
-from jobs.suggestions import meant
 
 if TYPE_CHECKING:
     from jobs.model.spec import Spec
@@ -221,12 +220,8 @@ class JobCalls(Calls):
 
 def _query(filters: JobFilters) -> dict[str, Any]:
     """The filters as the service reads them. Raises `TypeError` for one that there is not."""
-    known = JobFilters.__annotations__
-    for name in filters:
-        if name not in known:
-            raise TypeError(f"no such filter of jobs `{name}`{meant(name, known, '`')}")
     times = {"since": _time(filters.get("since")), "until": _time(filters.get("until"))}
-    return {name: filters.get(name) for name in known} | times
+    return filter_query(filters, JobFilters.__annotations__, "jobs") | times
 
 
 def _time(moment: datetime | str | None) -> str | None:

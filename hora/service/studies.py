@@ -1,11 +1,11 @@
 """Studies: submit, find, control, wait, and read their reports."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from hora.errors import Json
-from hora.service.calls import Calls, document_of, key_header
+from hora.service.calls import Calls, document_of, filter_query, key_header
 from hora.service.transport import api_path
 from hora.service.waiting import wait_for_end
 
@@ -13,6 +13,19 @@ if TYPE_CHECKING:
     from jobs.views.studies import StudySpec
 
 Outliers = Literal["set_aside", "keep"]
+
+
+class StudyFilters(TypedDict, total=False):
+    """Which studies a list has: those with a job that matches every part that is given. As `JobFilters`."""
+
+    status: str | None
+    label: str | Sequence[str] | None
+    owner: str | None
+    project: str | None
+    starred: bool | None
+    archived: bool | None
+    search: str | None
+    where: str | Sequence[str] | None
 
 
 class StudyCalls(Calls):
@@ -39,9 +52,14 @@ class StudyCalls(Calls):
         """One study: its grid, its cells with their jobs, the number of jobs in each status, and its notes."""
         return self._wire.document("GET", api_path("studies", study_id))
 
-    def studies(self, *, page_size: int = 100) -> Iterator[Json]:
-        """All studies, newest first, fetched page by page as they are consumed."""
-        yield from self._wire.pages(api_path("studies"), {"limit": page_size})
+    def studies(self, *, page_size: int = 100, **filters: Unpack[StudyFilters]) -> Iterator[Json]:
+        """All studies with a job that matches, newest first, fetched page by page as they are consumed.
+
+        Filters: `status`, `label`, `owner`, `project`, `starred`, `archived`, `search` and `where`, as those of `jobs`.
+        Raises `TypeError`.
+        """
+        query = filter_query(filters, StudyFilters.__annotations__, "studies")
+        return self._wire.pages(api_path("studies"), {**query, "limit": page_size})
 
     def cancel_study(self, study_id: str, *, save: bool = False) -> Json:
         """Cancel all its jobs. With `save` those that run save first. Safe to repeat."""

@@ -152,8 +152,10 @@ class NoName(HoraError):
 
 
 def api_path(*parts: str) -> str:
-    """A path below /v1. Each part is quoted, so it stays one part. Raises `NoName`."""
+    """A path below /v1. Each part is quoted, so it stays one part. Raises `NoName`, `TypeError`."""
     for part in parts:
+        if not isinstance(part, str):
+            raise TypeError(f"a name or an id is a text, not {part!r:.200}")
         if part in ("", ".", ".."):
             raise NoName(f"{part!r} is no name and no id of anything.")
     return "/v1/" + "/".join(quote(part, safe="", errors="replace") for part in parts)

@@ -113,6 +113,16 @@ def test_jobs_show_the_study_they_belong_to(stack: Stack, study_id: str) -> None
 def test_studies_are_listed_and_shown(stack: Stack, client: Service, study_id: str) -> None:
     line = next(line for line in hora(stack.home, "studies").stdout.splitlines() if study_id in line)
     assert line.split()[1:4] == ["batches", "succeeded", "2/2"]
+    for matching in (["--mine"], ["--owner", "admin", "--status", "succeeded"], ["--where", "spec.batch_size=64"]):
+        assert study_id in hora(stack.home, "studies", "ls", *matching).stdout
+    for other in (
+        ["--owner", "nobody"],
+        ["--project", "none"],
+        ["--where", "spec.gpus=9", "--search", "x"],
+    ):
+        none = hora(stack.home, "studies", "ls", *other)
+        assert (none.returncode, none.stdout, none.stderr) == (0, "", "No study matches.\n")
+    assert hora(stack.home, "studies", "ls", "--mine", "--owner", "ada").returncode == 2
     assert json.loads(hora(stack.home, "studies", "show", study_id, "--json").stdout) == client.study(study_id)
     assert "1 succeeded" in hora(stack.home, "studies", "show", study_id).stdout
     again = hora(stack.home, "studies", "show", study_id, "--wait", "--json")

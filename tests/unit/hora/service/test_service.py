@@ -61,6 +61,14 @@ def test_what_would_lead_to_another_path_is_no_id(job_id: str) -> None:
     assert requests == []
 
 
+def test_an_id_that_is_no_text_is_said() -> None:
+    client, _ = in_turn()
+    with pytest.raises(TypeError, match=r"^a name or an id is a text, not None$"):
+        client.job(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^no such filter of studies `ower`; did you mean `owner`\?$"):
+        list(client.studies(ower="ada"))  # type: ignore[call-arg]
+
+
 def test_submission_without_an_answer_is_retried_with_the_same_key() -> None:
     client, requests = in_turn(
         httpx.ReadTimeout("late"), httpx.ConnectError("gone"), httpx.Response(201, json={"id": "a"})
@@ -190,7 +198,7 @@ def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
     client.submit_study({"base": {}}, idempotency_key="k")
     client.dry_run_study({"base": {}})
     client.study("s")
-    assert list(client.studies()) == [{"number": 1}]
+    assert list(client.studies(owner="ada", where=["gpus>1", "starred"], page_size=7)) == [{"number": 1}]
     client.cancel_study("s")
     client.cancel_study("s", save=True)
     client.pause_study("s")
@@ -206,7 +214,7 @@ def test_each_method_for_studies_and_analysis_sends_its_request() -> None:
         "POST /v1/studies",
         "POST /v1/studies?dry_run=true",
         "GET /v1/studies/s",
-        "GET /v1/studies?limit=100",
+        "GET /v1/studies?owner=ada&where=gpus%3E1&where=starred&limit=7",
         "POST /v1/studies/s/cancel",
         "POST /v1/studies/s/cancel?save=true",
         "POST /v1/studies/s/pause",
