@@ -65,7 +65,7 @@ def test_an_unknown_job_exits_with_102(stack: Stack, command: str) -> None:
     [
         ({}, "No stack runs in"),
         ({"HORA_URL": "http://127.0.0.1:9", "HORA_TOKEN": "x"}, "http://127.0.0.1:9 gives no answer"),
-        ({"HORA_URL": "no address", "HORA_TOKEN": "x"}, "No address gives no answer"),
+        ({"HORA_URL": "no address", "HORA_TOKEN": "x"}, "no address is not the address of a service."),
     ],
 )
 def test_a_missing_stack_is_reported_in_one_sentence(
