@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import func, select, text, update
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import (
@@ -20,10 +22,12 @@ from jobs.db.tables import (
     Webhook,
     WebhookDelivery,
 )
+from jobs.insight.studies import control, ended
+from jobs.lifecycle.store import locked_job
 from jobs.model.states import EndReason, Status
+from jobs.people.project_admission import Applicant
 from tests.integration.api.starting_rows import SPEC
 from tests.integration.api.studies.study_jobs import BASE, STUDY, Json, job_ids, row_count, wrong_fields
-from tests.integration.jobs.test_races import at_once
 
 Submit = Callable[..., Json]
 GB = 10**9
@@ -182,19 +186,22 @@ def test_a_study_moves_only_where_all_its_files_have_room(
     assert one.endswith("jobs of a study stay in its project; move the whole study")
 
 
-def test_a_study_is_deleted_or_resumed_but_not_both(api: TestClient, sessions: Sessions, submit_study: Submit) -> None:
-    for _ in range(5):
-        study = submit_study()
-        end_all(sessions, study)
-        path = f"/v1/studies/{study['id']}"
-        deleted, resumed = at_once(
-            [lambda: api.delete(path).status_code, lambda: api.post(f"{path}/resume").status_code]  # noqa: B023
-        )
-        assert (deleted, resumed) in [(204, 404), (409, 202)]
-        with sessions.begin() as session:
-            left = session.scalar(select(func.count()).where(Job.study_id == study["id"]))
-            assert left == (0 if deleted == 204 else 16)
-            session.execute(delete(Job).where(Job.study_id == study["id"]))
+def test_while_a_study_is_deleted_or_moved_nobody_resumes_it_or_changes_its_jobs(
+    sessions: Sessions, submit_study: Submit
+) -> None:
+    study = submit_study()
+    end_all(sessions, study)
+    others: list[Callable[[Session], object]] = [
+        lambda session: control.resume(session, study["id"], by=Applicant("admin", is_admin=True)),
+        lambda session: locked_job(session, job_ids(study)[5]),
+    ]
+    with sessions() as deleting:
+        ended.lock_ended(deleting, study["id"], then="it can be deleted")
+        for other in others:
+            with sessions() as session:
+                session.execute(text("SET LOCAL lock_timeout = '100ms'"))
+                with pytest.raises(OperationalError, match="lock timeout"):
+                    other(session)
 
 
 def test_an_archived_project_takes_no_study(api: TestClient, sessions: Sessions, submit_study: Submit) -> None:
