@@ -24,6 +24,7 @@ def preview_table(preview: Json) -> Table:
     rows: dict[str, object] = {
         "name": plain(spec["name"]),
         **what_runs(spec),
+        "continues": plain(spec["continue_from"]) if spec.get("continue_from") else None,
         "gpus": spec["gpus"],
         "batch": batch_text(spec, plan),
         "learning rate": plan["learning_rate"],

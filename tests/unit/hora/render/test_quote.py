@@ -34,6 +34,13 @@ def test_a_plan_without_a_quote_says_so() -> None:
     assert rows["expected"] == "nothing: no past job is comparable"
 
 
+def test_what_a_job_continues_is_shown() -> None:
+    assert "continues" not in preview_facts(None)
+    spec = SPEC.model_copy(update={"continue_from": "job:0job@3"}).model_dump(mode="json")
+    preview = {"spec": spec, "plan": resolve_plan(SPEC, None).model_dump(mode="json"), "quote": None, "warnings": []}
+    assert facts_of(preview_table(preview))["continues"] == "job:0job@3"
+
+
 def test_quote_shows_ranges_and_the_jobs_it_is_based_on() -> None:
     rows = preview_facts(
         {
