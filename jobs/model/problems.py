@@ -92,7 +92,8 @@ def _path_of(detail: ErrorDetails) -> Sequence[str | int]:
 def _received(detail: ErrorDetails) -> str | None:
     if detail["type"] == "missing":
         return None
-    return shortened(detail["ctx"]["received"] if detail["type"] == _INNER_FIELD else detail["input"])
+    received = detail["ctx"]["received"] if detail["type"] == _INNER_FIELD else detail["input"]
+    return shortened(received.decode(errors="replace") if isinstance(received, bytes) else received)  # a whole body
 
 
 def unknown_field(path: Sequence[str | int], model: type[BaseModel] | None) -> str:

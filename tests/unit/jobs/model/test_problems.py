@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from jobs import wording
-from jobs.model.problems import _WORDS_BY_PATTERN
-from jobs.model.spec import Spec
+from jobs.model.problems import _WORDS_BY_PATTERN, InvalidSpec
+from jobs.model.spec import Spec, parse_spec
 from jobs.views.studies import StudySpec
 from tests.unit.jobs.model.spec_documents import problems_of, smallest
 
@@ -74,3 +74,10 @@ def _patterns(schema: Any) -> Iterator[str]:
     inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
     for part in inner:
         yield from _patterns(part)
+
+
+def test_what_is_no_json_is_shown_as_it_was_sent() -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        parse_spec(b'{"name": "\xc3\xa4",}')
+    (problem,) = refusal.value.problems
+    assert problem.received == '{"name": "ä",}'
