@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -17,12 +18,20 @@ from hora.service import HoraError, Json, Service
 from hora.service.studies import Outliers
 
 Format = Literal["table", "markdown", "csv", "json", "png"]
-_BY_SUFFIX: dict[str, Format] = {".md": "markdown", ".csv": "csv", ".json": "json", ".png": "png"}
+_BY_SUFFIX: dict[str, Format] = {
+    ".md": "markdown", ".csv": "csv", ".json": "json", ".png": "png", ".txt": "table", "": "table"
+}  # fmt: skip
 
 
 def format_for(output: str | None) -> Format:
-    """The format that belongs to the name of a file, else a table."""
-    return _BY_SUFFIX.get(Path(output or "").suffix.lower(), "table")
+    """The format that belongs to the name of a file; a table without an ending. Raises `BadParameter`."""
+    suffix = Path(output or "").suffix.lower()
+    if suffix not in _BY_SUFFIX:
+        endings = ", ".join(filter(None, _BY_SUFFIX))
+        raise typer.BadParameter(
+            f"no report ends in {suffix}: write {endings}, or give --format", param_hint="--output"
+        )
+    return _BY_SUFFIX[suffix]
 
 
 def fetch(

@@ -85,6 +85,11 @@ def test_a_report_is_printed_in_every_format(stack: Stack, client: Service, stud
     assert written.stdout == ""
     assert written.stderr.startswith(f"The report is in {named}, as markdown, ")
     assert named.read_text() == client.report(study_id, format="markdown")
+    for wrong in ("report.pdf", "report.html", "v0.1"):
+        refused = hora(stack.home, "report", study_id, "-o", str(short_folder / wrong))
+        assert (refused.returncode, "no report ends in" in refused.stderr) == (2, True)
+    assert [file.name for file in short_folder.iterdir()] == ["report.md"]
+    assert hora(stack.home, "report", study_id, "-o", str(short_folder / "v0.1"), "--format", "table").returncode == 0
     picture = subprocess.run(
         [*HORA, "report", study_id, "--format", "png"], env=environment(stack.home), capture_output=True, check=True
     ).stdout
