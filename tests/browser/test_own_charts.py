@@ -133,6 +133,12 @@ def test_the_charts_are_those_of_a_project_and_of_a_link(
     other.context.close()
 
 
+def test_a_chart_without_a_place_for_its_values_says_why(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}?chart=y|Log|-train/loss&chart=|None|log(0 * train/loss)")
+    expect(page.get_by_role("figure", name="Log", exact=True)).to_contain_text("No value above 0")
+    expect(page.get_by_role("figure", name="None", exact=True)).to_contain_text("No values")
+
+
 def test_compared_runs_have_the_own_charts(page: Page, jobs: list[dict[str, Any]]) -> None:
     gap = "chart=|Gap|val-loss%20-%20train/loss,%20%22val-loss%22%20/%20gpus"
     page.goto(f"/compare?jobs={jobs[0]['id']},{jobs[1]['id']}&x=step&{gap}")

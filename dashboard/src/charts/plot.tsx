@@ -12,7 +12,7 @@ import type { Picture } from "./export/drawing.ts";
 import { save } from "./export/files.ts";
 import { cursorKeys } from "./keys.ts";
 import { Legend } from "./legend.tsx";
-import { constantOf, fromLog, indexAt, type Line, pointText, xExtent } from "./lines.ts";
+import { constantOf, fromLog, indexAt, type Line, pointText, type Range, xExtent, yExtent } from "./lines.ts";
 import type { Mark } from "./pen.ts";
 import styles from "./plot.module.css";
 import { report, type Scope, yChoice } from "./scope.ts";
@@ -54,6 +54,7 @@ export interface PlotProps extends YAxis {
 
 const NO_KEYS: ReadonlySet<string> = new Set();
 const NO_MARKS: readonly Mark[] = [];
+const EVERYWHERE: Range = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
 
 export function Plot(props: PlotProps) {
   const { title, lines, scope, xName, height = 200, hidden = NO_KEYS } = props;
@@ -63,6 +64,11 @@ export function Plot(props: PlotProps) {
   const visibleLines = useMemo(() => lines.filter((line) => !hidden.has(line.key)), [lines, hidden]);
   const mainLines = useMemo(() => lines.filter(({ isDetail }) => !isDetail), [lines]);
   const hasPoints = visibleLines.some((line) => line.xs.length > 0);
+  const { isLog } = props;
+  const hasPlaces = useMemo(
+    () => yExtent(visibleLines, EVERYWHERE, isLog ? 0 : undefined) !== null,
+    [visibleLines, isLog],
+  );
   const [isDrawn, setDrawn] = useState(false);
   const constant = useMemo(() => (isDrawn ? null : constantOf(visibleLines)), [isDrawn, visibleLines]);
   const isNear = useSignal(false);
@@ -111,11 +117,17 @@ export function Plot(props: PlotProps) {
             Show the chart
           </button>
         </div>
-      ) : hasPoints ? (
+      ) : hasPlaces ? (
         <Drawing {...props} visibleLines={visibleLines} height={height} isNear={isNear} />
       ) : (
         <p class={styles["empty"]} style={{ height: `${height}px` }}>
-          {lines.length > 0 && visibleLines.length === 0 ? "All lines are hidden" : (props.empty ?? "No data yet")}
+          {lines.length > 0 && visibleLines.length === 0
+            ? "All lines are hidden"
+            : !hasPoints
+              ? (props.empty ?? "No data yet")
+              : isLog
+                ? "No value above 0, as a logarithmic scale needs"
+                : "No values"}
         </p>
       )}
       {hasPoints && isTableOpen && (
