@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listOf, pathWith, withParams } from "./query.ts";
+import { listOf, pairsOf, pairsText, pathWith, withParams } from "./query.ts";
 
 test("parameters are set and removed, and the others stay", () => {
   assert.equal(withParams("status=running&sort=name", { sort: "-gpus" }), "status=running&sort=-gpus");
@@ -30,4 +30,12 @@ test("a path contains only the parameters that have a value", () => {
   assert.equal(pathWith("/v1/jobs", {}), "/v1/jobs");
   const path = pathWith("/v1/jobs", { status: ["queued", "running"], search: "", cursor: null, limit: 0, all: false });
   assert.equal(path, "/v1/jobs?status=queued&status=running&limit=0&all=false");
+});
+
+test("pairs are read back from a parameter, also with a colon in a key", () => {
+  const pairs = new Map([
+    ["batch_size", "log"],
+    ["val/iou:0", "linear"],
+  ]);
+  assert.deepEqual(pairsOf(pairsText(pairs)), pairs);
 });

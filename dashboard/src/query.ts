@@ -25,6 +25,15 @@ export function listOf(text: string): string[] {
   return text === "" ? [] : text.split(",");
 }
 
+/** The values by key of a list such as "batch_size:log,ID:3". The name of a metric may have a colon. */
+export function pairsOf(text: string): Map<string, string> {
+  return new Map(listOf(text).map((pair) => pair.split(/:(?=[^:]*$)/) as [string, string]));
+}
+
+export function pairsText(pairs: ReadonlyMap<string, string>): string {
+  return [...pairs].map((pair) => pair.join(":")).join();
+}
+
 /** A path with a query of the parameters that have a value. A list becomes one parameter for each item. */
 export function pathWith(
   path: string,

@@ -1,10 +1,11 @@
 // The values of runs in a field as an axis of a chart, linear or logarithmic.
 
 import { type AxisValue, wantsLog } from "../../charts/axis_scale.ts";
+import { pairsOf, pairsText } from "../../query.ts";
 import { canBeLog } from "./curves.ts";
 import { type Field, valueText } from "./fields.ts";
 import type { Run } from "./runs.ts";
-import { pairsOf, pairsText, scalesParam } from "./view.ts";
+import { scalesParam } from "./view.ts";
 
 export function axisOf(field: Field, runs: readonly Run[], isLog: boolean | undefined) {
   const raw = runs.map(({ job }) => field.valueIn(job));

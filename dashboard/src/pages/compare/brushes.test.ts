@@ -16,6 +16,7 @@ test("ranges and texts are read back from the address unchanged", () => {
   const brushes = new Map([
     ["batch_size", { from: 32, to: 128 }],
     ["learning_rate", { from: -0.5, to: 1e-4 }],
+    ["val/iou:0", { from: 0.5, to: 1 }],
     ["model.name", { texts: ["lenet5", "a,b|c:d"] }],
   ]);
   assert.deepEqual(parseBrushes(brushesText(brushes)), brushes);

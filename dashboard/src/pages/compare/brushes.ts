@@ -11,7 +11,7 @@ export type Brushes = ReadonlyMap<string, Brush>;
 export function parseBrushes(text: string): Brushes {
   const brushes = new Map<string, Brush>();
   for (const part of text === "" ? [] : text.split(",")) {
-    const [key = "", rangeText = ""] = part.split(/:(.*)/s);
+    const [key = "", rangeText = ""] = part.split(/:(?=[^:]*$)/);
     const [from, to] = rangeText.split("..").map(Number);
     if (key === "" || rangeText === "") continue;
     if (from !== undefined && to !== undefined && Number.isFinite(from) && Number.isFinite(to))

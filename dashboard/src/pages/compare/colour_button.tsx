@@ -4,8 +4,9 @@ import { useState } from "preact/hooks";
 import { HUES, runColour } from "../../charts/palette.ts";
 import { Swatch } from "../../charts/swatch.tsx";
 import { type Place, Popup, placeOf } from "../../parts/popup.tsx";
+import { pairsOf, pairsText } from "../../query.ts";
 import styles from "./run_list.module.css";
-import { coloursParam, pairsOf, pairsText } from "./view.ts";
+import { coloursParam } from "./view.ts";
 
 interface Props {
   /** The id of a run, or the key of a group. */

@@ -8,7 +8,7 @@ import { useScope } from "../../charts/use_scope.ts";
 import { countText } from "../../format.ts";
 import { Notice, ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import { listOf } from "../../query.ts";
+import { listOf, pairsOf } from "../../query.ts";
 import { query, setParams } from "../../url.ts";
 import { AddRuns } from "./add_runs.tsx";
 import { Boxes } from "./boxes.tsx";
@@ -40,7 +40,6 @@ import {
   jobsParam,
   logParam,
   logXParam,
-  pairsOf,
   studyParam,
 } from "./view.ts";
 

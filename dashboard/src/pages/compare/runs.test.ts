@@ -63,6 +63,7 @@ test("names lose the first words that they share, but a number keeps the word be
 
 test("a choice of the best runs is read as a count and a field, and other texts as null", () => {
   assert.deepEqual(parseBest("5:val_loss"), { count: 5, key: "val_loss" });
+  assert.deepEqual(parseBest("5:val/iou:0"), { count: 5, key: "val/iou:0" });
   for (const nonsense of ["", "0:val_loss", "x:val_loss", "5", "5:"]) assert.equal(parseBest(nonsense), null);
 });
 

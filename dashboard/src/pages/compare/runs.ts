@@ -107,7 +107,7 @@ function bestIds(jobs: readonly Job[], fields: readonly Field[], { count, key }:
 
 /** Reads "5:val_accuracy" from the address; null if it is not of this form. */
 export function parseBest(text: string): Best | null {
-  const [count, key] = text.split(":");
+  const [count, key] = text.split(/:(.*)/s);
   const wanted = Number(count);
   return Number.isInteger(wanted) && wanted > 0 && key ? { count: wanted, key } : null;
 }

@@ -75,15 +75,6 @@ export function clearBrushes(): void {
   brushParam.set("");
 }
 
-/** The values by key of a list such as "batch_size:log,ID:3". */
-export function pairsOf(text: string): Map<string, string> {
-  return new Map(listOf(text).map((pair) => pair.split(":") as [string, string]));
-}
-
-export function pairsText(pairs: ReadonlyMap<string, string>): string {
-  return [...pairs].map((pair) => pair.join(":")).join();
-}
-
 /** A list in the address that a person emptied. */
 const NONE = "none";
 
