@@ -36,6 +36,7 @@ test("the text of errors names the item, what is allowed and, once, the received
   assert.equal(errorText([error("batch_size", "0")], field("batch_size")), "is wrong. It was 0.");
   assert.equal(errorText([error("dataset")], field("dataset.source")), "is wrong.");
   assert.equal(errorText([error("foo")]), "is wrong.");
+  assert.equal(errorText([{ field: "gpuz", message: "did you mean `gpus`?" }]), "did you mean `gpus`?");
   assert.equal(errorText([error("labels.a b.[key]", "a b")], field("labels")), "a b: is wrong. It was a b.");
   assert.equal(
     errorText([error("dataset.image_size.1", "0")], field("dataset.image_size")),

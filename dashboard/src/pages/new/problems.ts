@@ -38,7 +38,8 @@ export function errorText(errors: readonly FieldError[], field?: Field): string 
   const says = errors.map((error) => itemPrefix(error.field, field) + error.message);
   const received = errors.find((error) => typeof error.received === "string")?.received;
   const came = received === undefined || received === "" || received === "None" ? "" : ` It was ${String(received)}.`;
-  return `${[...new Set(says)].join("; or ")}.${came}`;
+  const text = [...new Set(says)].join("; or ");
+  return `${text}${text.endsWith("?") ? "" : "."}${came}`;
 }
 
 /** The name of the item that an error belongs to, for fields with several items. */

@@ -1,9 +1,10 @@
 // The fields that vary, one in each row, with their values. A row without a field is not submitted.
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import controls from "../../new/controls.module.css";
 import { isObject, isSame } from "../../new/draft.ts";
 import type { Json, JsonObject } from "../../new/schema.ts";
+import styles from "./form.module.css";
 import { textOfValues, valuesOf } from "./values.ts";
 
 interface Props {
@@ -16,11 +17,17 @@ interface Props {
 
 type Row = readonly [field: string, text: string];
 
+/** Whether a row before it has the same field. */
+const isRepeated = (rows: readonly Row[], index: number): boolean =>
+  rows[index]?.[0] !== "" && rows.findIndex(([field]) => field === rows[index]?.[0]) < index;
+
 export function Rows({ paths, values, isSearch, onEdit }: Props) {
   const [own, setOwn] = useState<readonly Row[]>([["", ""]]);
   const read = (rows: readonly Row[]): JsonObject =>
     Object.fromEntries(
-      rows.filter(([field]) => field !== "").map(([field, text]) => [field, valuesOf(text, isSearch)]),
+      rows
+        .filter(([field], index) => field !== "" && !isRepeated(rows, index))
+        .map(([field, text]) => [field, valuesOf(text, isSearch)]),
     );
   const shown = isObject(values) ? values : {};
   const isOwn = isSame(read(own), shown);
@@ -30,6 +37,20 @@ export function Rows({ paths, values, isSearch, onEdit }: Props) {
     setOwn(next);
     onEdit(read(next));
   }
+  const adding = useRef<HTMLButtonElement>(null);
+  const hasNew = useRef(false);
+  const focusNew = (input: HTMLInputElement | null): void => {
+    if (hasNew.current) input?.focus();
+    if (input !== null) hasNew.current = false;
+  };
+  const add = (): void => {
+    hasNew.current = true;
+    set([...rows, ["", ""]]);
+  };
+  const remove = (index: number): void => {
+    set(rows.toSpliced(index, 1));
+    adding.current?.focus(); // the button goes
+  };
   const replace = (index: number, row: Row): void => set(rows.map((before, each) => (each === index ? row : before)));
 
   return (
@@ -45,7 +66,9 @@ export function Rows({ paths, values, isSearch, onEdit }: Props) {
             aria-label={`Field ${index + 1}`}
             placeholder="batch_size"
             list="study-fields"
+            ref={index === rows.length - 1 ? focusNew : null}
             value={field}
+            aria-invalid={isRepeated(rows, index)}
             spellcheck={false}
             onInput={(event) => replace(index, [event.currentTarget.value.trim(), text])}
           />
@@ -56,17 +79,17 @@ export function Rows({ paths, values, isSearch, onEdit }: Props) {
             spellcheck={false}
             onInput={(event) => replace(index, [field, event.currentTarget.value])}
           />
-          <button
-            type="button"
-            class="plain"
-            aria-label={`Remove field ${index + 1}`}
-            onClick={() => set(rows.filter((_, each) => each !== index))}
-          >
+          <button type="button" class="plain" aria-label={`Remove field ${index + 1}`} onClick={() => remove(index)}>
             <span aria-hidden="true">✕</span>
           </button>
+          {isRepeated(rows, index) && (
+            <p role="alert" class={styles["wrong"]}>
+              {field} is above already, with the values that count.
+            </p>
+          )}
         </div>
       ))}
-      <button type="button" class={controls["add"]} onClick={() => set([...rows, ["", ""]])}>
+      <button type="button" ref={adding} class={controls["add"]} onClick={add}>
         Add a field
       </button>
     </div>
