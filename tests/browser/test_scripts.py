@@ -232,6 +232,14 @@ def test_the_longest_name_of_a_metric_fits_on_a_narrow_page(page: Page, service:
             assert box["x"] + box["width"] <= NARROW_PX
 
 
+# Whether an element needs no scrolling where it is.
+_FITS = """element => {
+    let around = element;
+    while (getComputedStyle(around).overflowY !== "auto") around = around.parentElement;
+    return around.scrollHeight <= around.clientHeight;
+}"""
+
+
 def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
     engine = engine_for(site.database_url)
     code = store_code(sessions_for(engine), {"train.py": KEEPS}, owner=service.me()["user"])
@@ -256,6 +264,7 @@ def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: S
     roc = page.get_by_role("region", name="val/roc", exact=True)
     expect(roc.get_by_role("slider", name="Cursor of true positive rate")).to_be_visible()
     expect(roc).to_contain_text("fox, AUC 0.")
+    assert roc.get_by_role("slider", name="Cursor of true positive rate").evaluate(_FITS)  # the axis is in view
     histogram = page.get_by_role("region", name="weights/dense", exact=True)
     expect(histogram.get_by_role("slider", name="Cursor of count")).to_be_visible()
     page.get_by_role("region", name="val/worst", exact=True).scroll_into_view_if_needed()

@@ -20,6 +20,7 @@ type Step = Media["steps"][number];
 
 const MOST_ROWS = 200;
 const SMALL_PX = 200; // pictures up to this width show their pixels
+const [LEAST_PX, MOST_PX, LEGEND_PX] = [110, 258, 24]; // of a chart, without the lines of its legend
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 export function MediaPanel({ job, items }: { job: Job; items: readonly Media[] }) {
@@ -123,7 +124,8 @@ function Figure({ kind, name, address }: { kind: Media["kind"]; name: string; ad
 function Lines({ content }: { content: unknown }) {
   const scope = useMemo(() => newScope(), []);
   const { xName, yName, lines } = useMemo(() => linesOf(content), [content]);
-  return <Plot title={yName} lines={lines} scope={scope} xName={xName} />;
+  const height = Math.max(LEAST_PX, MOST_PX - LEGEND_PX * lines.length);
+  return <Plot title={yName} lines={lines} scope={scope} xName={xName} height={height} />;
 }
 
 function Cells({ name, columns, rows }: Rows & { name: string }) {
