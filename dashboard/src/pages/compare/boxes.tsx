@@ -7,7 +7,7 @@ import { pointedIds } from "./coordinates.tsx";
 import { AxisChoice } from "./field_choice.tsx";
 import { type Field, fieldOf, lastAmong, resultsAtFirst } from "./fields.ts";
 import { focused, pin, point } from "./focus.ts";
-import type { Group } from "./groups.ts";
+import { CELL, type Group } from "./groups.ts";
 import { boxParam, groupParam } from "./view.ts";
 
 interface Props {
@@ -29,7 +29,7 @@ export function Boxes({ groups, faded, settings, results }: Props) {
     <Panel title="Box plots" tools={<AxisChoice label="Of" axis={axis} fields={fields} onChange={boxParam.set} />}>
       <BoxChart
         title="Box plots"
-        xName={fieldOf(groupParam.value).label}
+        xName={groupParam.value === CELL ? "study cell" : fieldOf(groupParam.value).label}
         yName={field.label}
         isLog={axis.isLog}
         groups={groups.map((group) => ({

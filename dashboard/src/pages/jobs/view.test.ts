@@ -131,3 +131,8 @@ test("a click with Shift adds a key, or turns it", () => {
   assert.equal(withKey("-gpus,name,owner", 1, ""), "-gpus");
   assert.equal(withKey("-gpus,name", 1, "-name"), "-gpus,-name");
 });
+
+test("an empty condition or group in the address is none", () => {
+  const { where, group } = viewOf("where=&where=starred&group=");
+  assert.deepEqual([where, group], [["starred"], []]);
+});

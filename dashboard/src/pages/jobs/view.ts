@@ -110,8 +110,8 @@ export function viewOf(query: string): View {
     study: params.get("study") ?? "",
     isStarred: params.get("starred") === "true",
     archived: archivedOf(params.get("archived")),
-    where: params.getAll("where"),
-    group: params.getAll("group"),
+    where: params.getAll("where").filter(Boolean),
+    group: params.getAll("group").filter(Boolean),
     order: isOrder(order) ? order : NEWEST_FIRST,
     metric: params.get("metric") || EVERYTHING.metric,
   };

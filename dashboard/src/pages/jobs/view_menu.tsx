@@ -108,7 +108,7 @@ function Open({ saved, view, isOther, me, act }: OpenProps) {
           <input
             type="text"
             aria-label="Name of the view"
-            maxLength={255}
+            maxLength={128}
             required
             value={name}
             onInput={(event) => setName(event.currentTarget.value)}
@@ -173,7 +173,7 @@ function SaveAs({ me, view, act }: { me: Me; view: View; act: Act }) {
           type="text"
           aria-label="Name of the new view"
           placeholder="Name"
-          maxLength={255}
+          maxLength={128}
           required
           value={name}
           onInput={(event) => setName(event.currentTarget.value)}
