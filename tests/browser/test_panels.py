@@ -177,6 +177,9 @@ def test_a_continued_job_shows_the_curve_of_the_job_before_until_that_is_deleted
     assert float(loss.get_by_role("slider").get_attribute("aria-valuemin") or 0) <= 1
     page.get_by_role("link", name="first", exact=True).click()
     expect(page.get_by_role("heading", name="first", exact=True)).to_be_visible()
+    page.goto(f"/jobs/{continued['longer']}?tab=media")  # as after the page of a script: this job has no such tab
+    expect(page.get_by_role("link", name="Overview")).to_have_attribute("aria-current", "page")
+    expect(loss).to_be_visible()
     service.delete(continued["first"])
     troubles.allowed.append("404")
     page.goto(f"/jobs/{continued['longer']}?x=epoch")

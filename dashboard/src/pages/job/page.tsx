@@ -68,13 +68,15 @@ function Loaded({ job, events, onChange }: LoadedProps) {
     job.revision,
     job.ended_at === null ? 5 : 60,
   );
-  const isOverview = !TABS.slice(1).some(([value]) => value === tab.value);
+  const mediaPath = job.code !== null && job.attempt > 0 ? `/v1/jobs/${job.id}/media?limit=500` : null;
+  // The page of another job may have had a tab that this job cannot have.
+  const mayHave: Readonly<Record<string, boolean>> = { code: job.code !== null, media: mediaPath !== null };
+  const isOverview = !TABS.slice(1).some(([value]) => value === tab.value && mayHave[value] !== false);
   const isAdvised = job.attempt > 0 && (isOverview || job.status === "failed");
   const advicePath = isAdvised ? `/v1/jobs/${job.id}/advice` : null;
   const advice = useOfJob<Listed<Advice>>(advicePath, job.revision, ADVICE_S);
-  const mediaPath = job.code !== null && job.attempt > 0 ? `/v1/jobs/${job.id}/media?limit=500` : null;
   const media = useOfJob<Listed<Media>>(mediaPath, job.revision, job.ended_at === null ? 15 : 60);
-  const isShown = { code: job.code !== null, media: !!media.data?.items.length } as Readonly<Record<string, boolean>>;
+  const isShown: typeof mayHave = { ...mayHave, media: !!media.data?.items.length };
   return (
     <div class={styles["page"]}>
       <Header job={job} onChange={onChange}>
