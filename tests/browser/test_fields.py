@@ -235,6 +235,14 @@ def test_jobs_are_grouped_by_two_fields_with_a_metric_and_compared(page: Page) -
     assert link.count("where=") == 3
 
 
+def test_two_groups_are_selected_at_the_same_time(page: Page) -> None:
+    page.goto("/?group=spec.batch_size")
+    buttons = page.get_by_role("button", name=re.compile("^Select spec.batch_size"))
+    expect(buttons).to_have_count(3)
+    buttons.evaluate_all("all => all.forEach(each => each.click())")  # before the jobs of any have come
+    expect(page.get_by_role("group", name="Selected jobs")).to_contain_text(f"{JOBS} selected")
+
+
 def test_jobs_are_grouped_by_three_fields_with_the_means_of_all_shown_metrics(page: Page) -> None:
     page.goto("/?metric=val_loss")
     show_columns(page, "metrics.iou")

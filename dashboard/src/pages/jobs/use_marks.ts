@@ -11,6 +11,7 @@ export interface Marks {
   /** The id of the active row of the keyboard. */
   readonly activeId: string | null;
   readonly select: (selection: Selection) => void;
+  readonly add: (rows: readonly Row[]) => void;
   readonly deselect: (rows: readonly Row[]) => void;
   readonly toggle: (row: Row, isRange: boolean) => void;
   readonly toggleAll: () => void;
@@ -32,6 +33,8 @@ export function useMarks(rows: readonly Row[]): Marks {
   const anchor = useRef<string | null>(null);
   const actions = useMemo(
     () => ({
+      add: (more: readonly Row[]) =>
+        select((before) => new Map([...before, ...more.map((row) => [row.id, row] as const)])),
       deselect: (gone: readonly Row[]) => select((before) => without(before, new Set(gone.map(({ id }) => id)))),
       toggle: (row: Row, isRange: boolean): void => {
         const from = anchor.current;

@@ -68,7 +68,7 @@ export function FieldsGroup({ group, ...shared }: Shared & { group: JobGroup }) 
   const own = viewOfGroup(view, group);
   const select = async (): Promise<void> => {
     const { items } = await get<Listed<Job>>(listPath(own, MOST_SELECTED));
-    marks.select(new Map([...marks.selection, ...items.map((job) => [job.id, rowOf(job)] as const)]));
+    marks.add(items.map((job) => rowOf(job)));
   };
   const metrics = (group.metrics ?? []).filter(({ n }) => n > 0);
   return (
