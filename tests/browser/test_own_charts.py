@@ -82,6 +82,7 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     page.get_by_role("button", name="Move right").press("Enter")
     page.get_by_role("button", name="Move right").press("Enter")
     expect(page.get_by_role("button", name="Move right")).to_be_disabled()
+    expect(page.get_by_role("button", name="Move right")).to_be_focused()
     page.keyboard.press("Escape")
     assert _titles(page) == ["layer_*", "log10(train/loss)", "Gap"]
 

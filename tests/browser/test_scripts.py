@@ -256,6 +256,10 @@ def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: S
     samples.get_by_role("slider", name="Step of val/samples").press("ArrowLeft")
     expect(samples.get_by_text("made up at step 100")).to_be_visible()
     expect(samples.get_by_role("button", name="Previous step")).to_be_disabled()
+    samples.get_by_role("button", name="Next step").press("Enter")
+    samples.get_by_role("button", name="Previous step").press("Enter")
+    expect(samples.get_by_text("made up at step 100")).to_be_visible()
+    expect(samples.get_by_role("button", name="Previous step")).to_be_focused()
     with page.expect_download() as download:
         samples.get_by_role("link", name="step 100").click()
     assert download.value.suggested_filename == "0000000100.png"

@@ -18,6 +18,7 @@ interface Props {
 
 export function ChartMenu({ own: { charts, set }, index, place, onMove, onEdit, onClose }: Props) {
   const chart = charts[index] as OwnChart;
+  const last = charts.length - 1;
   const others = charts.toSpliced(index, 1);
   const move = (to: number): void => {
     set(others.toSpliced(to, 0, chart));
@@ -28,10 +29,10 @@ export function ChartMenu({ own: { charts, set }, index, place, onMove, onEdit, 
       <button type="button" onClick={onEdit}>
         Edit…
       </button>
-      <button type="button" disabled={index === 0} onClick={() => move(index - 1)}>
+      <button type="button" aria-disabled={index === 0} onClick={() => index > 0 && move(index - 1)}>
         Move left
       </button>
-      <button type="button" disabled={index === charts.length - 1} onClick={() => move(index + 1)}>
+      <button type="button" aria-disabled={index === last} onClick={() => index < last && move(index + 1)}>
         Move right
       </button>
       <button

@@ -46,7 +46,12 @@ function Card({ above, media }: { above: string; media: Media }) {
     <>
       {last > 0 && (
         <>
-          <button type="button" aria-label="Previous step" disabled={place === 0} onClick={() => choose(place - 1)}>
+          <button
+            type="button"
+            aria-label="Previous step"
+            aria-disabled={place === 0}
+            onClick={() => place > 0 && choose(place - 1)}
+          >
             ‹
           </button>
           <input
@@ -57,7 +62,12 @@ function Card({ above, media }: { above: string; media: Media }) {
             value={place}
             onInput={(event) => choose(event.currentTarget.valueAsNumber)}
           />
-          <button type="button" aria-label="Next step" disabled={place === last} onClick={() => choose(place + 1)}>
+          <button
+            type="button"
+            aria-label="Next step"
+            aria-disabled={place === last}
+            onClick={() => place < last && choose(place + 1)}
+          >
             ›
           </button>
         </>
