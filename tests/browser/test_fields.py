@@ -187,6 +187,13 @@ def test_shift_sorts_by_one_more_field_with_the_mouse_the_keyboard_and_the_menu(
     expect(page).to_have_url(re.compile("sort=name$"))
 
 
+def test_a_narrow_heading_cuts_its_title_and_not_its_place_in_the_order(page: Page) -> None:
+    page.goto("/?sort=name,-created_at")
+    heading = page.get_by_role("columnheader", name="Created").get_by_role("button")
+    expect(heading.get_by_text("↓2")).to_be_visible()
+    assert heading.evaluate("button => button.scrollWidth <= button.clientWidth")
+
+
 def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
     browser: Browser, site: Stack, session: StorageState, troubles: Troubles
 ) -> None:

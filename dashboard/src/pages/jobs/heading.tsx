@@ -64,8 +64,8 @@ export function Heading(props: Props) {
         onClick={(event) => (sort === undefined ? onMenu(placeOf(event)) : sortBy(event.shiftKey))}
         onKeyDown={press}
       >
-        {title}
-        <span aria-hidden="true">
+        <span class={styles["title"]}>{title}</span>
+        <span aria-hidden="true" class={styles["order"]}>
           {place >= 0 && (direction === "ascending" ? " ↑" : " ↓")}
           {place >= 0 && keys.length > 1 && place + 1}
         </span>
