@@ -22,7 +22,7 @@ export function queryText(params: URLSearchParams): string {
 
 /** The items of a parameter that is a list. */
 export function listOf(text: string): string[] {
-  return text === "" ? [] : text.split(",");
+  return text.split(",").filter((item) => item !== "");
 }
 
 /** The values by key of a list such as "batch_size:log,ID:3". The name of a metric may have a colon. */

@@ -99,5 +99,6 @@ test("lines are constant if all of their points have one value, and enough point
   assert.deepEqual(constantOf([of(0.1, 0.1), of(0.1, Number.NaN)]), { value: 0.1, count: 3 });
   assert.equal(constantOf([of(0.1, 0.1, 0.1), of(0.2)]), null);
   assert.equal(constantOf([of(0.1, 0.1)]), null);
+  assert.equal(constantOf([of(0.1, 0.1, 0.1, Number.POSITIVE_INFINITY)]), null);
   assert.equal(constantOf([]), null);
 });

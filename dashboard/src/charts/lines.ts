@@ -146,14 +146,14 @@ function extentOf(lines: readonly Line[], above: number, indexRange: (line: Line
 
 const FEWEST = 3; // points that say that a value does not change
 
-/** The value of all points of all lines; null if they differ, or are too few to tell. */
+/** The value of all points of all lines; null if they differ, or are too few to tell. Some may have none (NaN). */
 export function constantOf(lines: readonly Line[]): { readonly value: number; readonly count: number } | null {
   let [value, count] = [Number.NaN, 0];
   for (const { ys } of lines)
     for (let i = 0; i < ys.length; i++) {
       const y = ys[i] as number;
-      if (!Number.isFinite(y)) continue;
-      if (count > 0 && y !== value) return null;
+      if (Number.isNaN(y)) continue;
+      if (!Number.isFinite(y) || (count > 0 && y !== value)) return null;
       value = y;
       count += 1;
     }

@@ -166,7 +166,7 @@ function ProgressLine({ job }: { job: Job }) {
   const share = shareOf(progress);
   return (
     <div class={styles["progress"]}>
-      <Meter share={share} label="Progress" text={text} />
+      {share !== null && <Meter share={share} label="Progress" text={text} />}
       <p>{text}</p>
     </div>
   );
