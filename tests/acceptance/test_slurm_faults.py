@@ -173,10 +173,12 @@ def a_supervisor_is_killed(site: Site) -> None:
 
 
 def a_member_is_killed(site: Site) -> None:
-    site.running()
-    commands = {pid: command_line(pid) for pid in pids()}
-    members = [pid for pid, command in commands.items() if b"worker.member" in command and b"srun" not in command]
-    kill(site.chance.choice(members))
+    def members() -> list[int]:
+        site.running()
+        commands = {pid: command_line(pid) for pid in pids()}
+        return [pid for pid, command in commands.items() if b"worker.member" in command and b"srun" not in command]
+
+    kill(site.chance.choice(site.until(members, "a member")))
 
 
 def a_slurmd_is_killed(site: Site) -> None:
