@@ -48,7 +48,7 @@ def fetch_all(wire: Transport, job_id: str, files: Sequence[Json], top: Path, on
     """Download the artifacts that are not below `top` already. Raises `HoraError`."""
     # All names are checked before anything is written.
     targets = [
-        _Target(_artifact(job_id, str(file["path"])), parts_of_safely(str(file["path"])), file) for file in files
+        _Target(parts_of_safely(str(file["path"])), _artifact(job_id, str(file["path"])), file) for file in files
     ]
     return [_fetch_below(wire, target, top, on_bytes) for target in targets]
 
@@ -56,7 +56,7 @@ def fetch_all(wire: Transport, job_id: str, files: Sequence[Json], top: Path, on
 def fetch_checkpoint(wire: Transport, job_id: str, checkpoint: Json, top: Path, on_bytes: OnBytes) -> list[Path]:
     """Download the files of a checkpoint that are not in the folder `top` already. Raises `HoraError`."""
     targets = [
-        _Target(_file_of_checkpoint(job_id, checkpoint, file), _parts_with_hidden(str(file["path"])), file)
+        _Target(_parts_with_hidden(str(file["path"])), _file_of_checkpoint(job_id, checkpoint, file), file)
         for file in checkpoint["files"]
     ]
     _require_own_folder(top, targets)
@@ -74,10 +74,10 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Target:
-    """A file at the service, the names along its path below a folder here, and what the service's list says of it."""
+    """The names along a path below a folder here, the file at the service, and what the service's list says of it."""
 
-    source: _Source
     parts: list[str]
+    source: _Source
     listed: Json
 
 
