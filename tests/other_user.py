@@ -2,9 +2,11 @@
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,15 @@ def paths_below(*folders: Path) -> Iterator[tuple[str, str]]:
                 path = Path(here, name)
                 if not path.is_symlink() and (path.is_dir() or path.is_file() or path.is_socket()):
                     yield str(path), "folder" if path.is_dir() else "file" if path.is_file() else "socket"
+
+
+def modes_of(paths: list[tuple[str, str]]) -> dict[str, int]:
+    """The permissions of each path. A file of a live stack may have been removed meanwhile: then it has none."""
+    modes = {}
+    for path, _ in paths:
+        with suppress(FileNotFoundError):
+            modes[path] = stat.S_IMODE(os.lstat(path).st_mode)
+    return modes
 
 
 def open_to_others(paths: list[tuple[str, str]]) -> list[str]:

@@ -1,7 +1,9 @@
 """A job that continues a cancelled one learns what it would have learned if nobody had cancelled it."""
 
 from hora.service import Service
+from hora.stack.control import Stack
 from tests.acceptance.conftest import kinds, points, wait_for_epochs
+from tests.other_user import modes_of, paths_below
 
 EPOCHS = 80  # some seconds of training
 SPEC = {
@@ -10,7 +12,7 @@ SPEC = {
 }  # fmt: skip
 
 
-def test_a_cancelled_job_is_continued_where_it_saved(client: Service) -> None:
+def test_a_cancelled_job_is_continued_where_it_saved(stack: Stack, client: Service) -> None:
     whole, first = client.submit(SPEC), client.submit(SPEC)
     wait_for_epochs(client, first["id"], epochs=2)
     client.cancel(first["id"], save=True)
@@ -26,6 +28,8 @@ def test_a_cancelled_job_is_continued_where_it_saved(client: Service) -> None:
     (attempt,) = client.attempts(second["id"])
     assert attempt["resumed_step"] == saved[-1]["step"]
     assert "checkpoint_fetched" not in kinds(client, second["id"])
+    made = paths_below(*(stack.home / "runs" / job["id"] for job in (first, second)))
+    assert {path: oct(mode) for path, mode in modes_of(list(made)).items() if mode & 0o077} == {}
 
     assert client.wait(whole["id"], timeout_s=240)["status"] == "succeeded"
     for name in ("loss", "val_loss", "val_accuracy"):

@@ -5,7 +5,6 @@ Nothing of that can be read by another user of the machine.
 
 import json
 import os
-import stat
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from hora.service import Json, Service
 from hora.stack.control import Stack
 from tests.archives import chips
 from tests.commands import hora_process
-from tests.other_user import needs_root, open_to_others, paths_below
+from tests.other_user import modes_of, needs_root, open_to_others, paths_below
 
 TRAINING = {
     "dataset": "chips", "model": "lenet5", "batch_size": 4, "learning_rate": 0.01, "gpus": 2, "epochs": 2,
@@ -73,7 +72,7 @@ def test_no_other_user_of_the_machine_gets_at_anything_that_a_stack_makes(
     assert {kind for _, kind in paths} == {"file", "folder", "socket"}
     assert open_to_others(paths) == []
     # Closed one by one as well: a folder that is moved elsewhere, or whose parent is opened, stays closed.
-    modes = {path.removeprefix(str(home)).lstrip("/"): stat.S_IMODE(os.lstat(path).st_mode) for path, _ in paths}
+    modes = {path.removeprefix(str(home)).lstrip("/"): mode for path, mode in modes_of(paths).items()}
     programs = "postgresql-"  # the database's group runs them, if its user cannot reach those of this environment
     own_modes = {path: mode for path, mode in modes.items() if path not in PASSAGES and not path.startswith(programs)}
     assert {path: oct(mode) for path, mode in own_modes.items() if mode & 0o077} == {}

@@ -142,7 +142,8 @@ class Start:
                 is_script=self.task.is_script, fetch=fetch, still_needed=self._is_needed,
             )  # fmt: skip
             fetched = fetched or brought
-        script_user.open_to_read([str(self._paths.checkpoints)], self._config.script_user)
+        if self.task.is_script:
+            script_user.open_to_read([str(self._paths.checkpoints)], self._config.script_user)
         return fetched
 
     def _fetch_of_store(self) -> Fetch | None:
