@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hora.errors import HoraError
-from hora.targets import require_address, require_token
+from hora.sign_in import require_address, require_token
 
 DEFAULT = "default"
 LOCAL = "local"  # the stack on this machine: always there, and never in the file

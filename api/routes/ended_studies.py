@@ -69,10 +69,10 @@ def delete_study(study_id: StudyId, services: ServicesHere, caller: CallerHere) 
     with services.sessions.begin() as session:
         caller.require_steering(session, "study", store.get_study(session, study_id))
         study, jobs = ended.lock_ended(session, study_id, then="it can be deleted")
-        what = {"name": study.name, "owner": study.owner, "project": study.project, "jobs": len(jobs)}
+        deleted = {"name": study.name, "owner": study.owner, "project": study.project, "jobs": len(jobs)}
         ids = [study_id, *(job.id for job in jobs)]
         require_unshown(session, caller, f"study {study_id}", ids, shown="it or one of its jobs")
         ended.delete_study(session, study, jobs)
-        audit.record(session, caller.actor, "study.deleted", study_id, **what)
+        audit.record(session, caller.actor, "study.deleted", study_id, **deleted)
     services.limits.add_changes(caller.bearer, max(len(jobs) - 1, 0))
     services.hints.dispatch()  # jobs of a project that kept too much may be placed now

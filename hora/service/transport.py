@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx2 as httpx
 
 from hora.errors import AWAY, HoraError, Json, ServiceUnavailable, UnexpectedAnswer, problem_of
-from hora.targets import require_address, require_token
+from hora.sign_in import require_address, require_token
 
 PAUSES_S = (
     0.1,
