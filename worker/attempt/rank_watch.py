@@ -13,13 +13,15 @@ class RankWatch:
     """Watches the ranks: those of all hosts by their records, those on the lead host also by their processes.
 
     Pids of other hosts mean nothing here. Ranks there count as gone when they have written their exit record. A rank of
-    a script that completed is not gone while others work: they may not need it. Without `started_at` a stall counts
-    from the first step, because a script that reports nothing cannot stall; but it can once a rank has completed.
+    a script that completed is not gone while others work or have yet to start: they may not need it. Without
+    `started_at` a stall counts from the first step, because a script that reports nothing cannot stall; but it can once
+    a rank has completed.
     """
 
-    def __init__(self, intake: Intake, lead_ranks: Collection[int], *, started_at: float | None) -> None:
+    def __init__(self, intake: Intake, lead_ranks: Collection[int], *, ranks: int, started_at: float | None) -> None:
         self._intake = intake
         self._lead_ranks = lead_ranks
+        self._ranks = ranks  # on all hosts
         self._last_step_at = started_at  # a step of any rank
         self._gone_at: float | None = None
         self._first_done_at: float | None = None  # a rank of a script
@@ -27,10 +29,10 @@ class RankWatch:
 
     @property
     def _done(self) -> set[int]:
-        """The ranks of a script that completed, while others work."""
+        """The ranks of a script that completed, while others work or have yet to start."""
         exits = self._intake.exits if self._intake.is_script else {}
         done = {rank for rank, exit_ in exits.items() if exit_.reason in COMPLETE}
-        return done if done < self._intake.pids.keys() else set()
+        return done if len(done) < self._ranks else set()
 
     def note_step(self) -> None:
         """Note that a rank has made a step, or goes on in another way."""

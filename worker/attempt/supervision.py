@@ -200,7 +200,7 @@ class Supervision:
         self._intake = Intake(self._sessions, self._lease, self._paths, ranks=self._ranks)
         self._samples = NodeSamples(self._sessions, self._lease, self._members)
         started_at = None if self._spec.is_script else self._started_at
-        self._rank_watch = RankWatch(self._intake, lead_ranks, started_at=started_at)
+        self._rank_watch = RankWatch(self._intake, lead_ranks, ranks=self._ranks, started_at=started_at)
         store_leftovers(self._sessions, self._lease, self._config.runs_dir, meanwhile=self._renewal.renew_if_due)
 
     def _watch(self) -> Ending | None:
