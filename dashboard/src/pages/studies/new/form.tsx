@@ -92,10 +92,12 @@ export function StudyForm({ paths, start, me }: Props) {
   );
 }
 
-/** Whether there is enough to ask about: a base, and a field that varies. */
+/** Whether there is enough to ask about: a base, and fields that vary, all with values. */
 function isComplete({ base, grid, search }: Draft): boolean {
   const varied = isObject(search) ? search["space"] : grid;
-  return isObject(base) && isObject(varied) && Object.keys(varied).length > 0;
+  if (!isObject(base) || !isObject(varied)) return false;
+  const values = Object.values(varied);
+  return values.length > 0 && !values.some((each) => Array.isArray(each) && each.length === 0);
 }
 
 function Jobs({ preview, isOld }: { preview: StudyPreview | undefined; isOld: boolean }) {
