@@ -130,7 +130,7 @@ def test_a_script_is_paused_at_one_step_and_goes_on_there(stack_of_code: Stack, 
     assert paused == "paused"
     person.resume(job_id)
     job = ended(person, job_id)
-    assert (job["status"], job["restarts"]) == ("succeeded", 0)
+    assert (job["status"], job["restarts"]) == ("succeeded", 0), person.attempts(job_id)
     stopped_at = person.attempts(job_id)[1]["resumed_step"]
     assert 0 < stopped_at < STEPS
     whole_curves(person, job_id, 0, 1)  # both ranks left after the same step

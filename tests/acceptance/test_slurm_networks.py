@@ -77,9 +77,11 @@ def test_a_node_whose_interface_has_another_name_says_so(network: Network, user:
 
 
 def why_it_failed(user: Service) -> str:
-    """The error of a job that no other attempt could bring to its end."""
+    """The error of a job that no other attempt could bring to its end. On a busy machine Slurm may fail before."""
     job_id = user.submit(SPREAD)["id"]
     job = ended(user, job_id)
-    assert (job["attempt"], job["end_reason"]) == (1, "internal_error")
+    reasons = [attempt["end_reason"] for attempt in user.attempts(job_id)]
+    assert [reason for reason in reasons if reason != "host_lost"] == ["internal_error"]
+    assert job["end_reason"] == "internal_error"
     no_process_left(user, job_id)
     return str(job["error"])
