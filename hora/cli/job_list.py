@@ -10,7 +10,7 @@ import typer
 
 from hora.cli.output import print_list, say
 from hora.render.job_columns import columns_table, csv_lines
-from hora.render.job_groups import groups_table
+from hora.render.job_groups import groups_csv, groups_table
 from hora.render.jobs import jobs_table
 from jobs.suggestions import meant
 from jobs.views.job_columns import USUAL, UnknownColumn, columns_of, is_column
@@ -89,15 +89,25 @@ class JobList:
 
 
 def print_groups(
-    client: "Service", by: Sequence[str], filters: "Json", *, metrics: Sequence[str], limit: int | None, as_json: bool
+    client: "Service",
+    by: Sequence[str],
+    filters: "Json",
+    *,
+    metrics: Sequence[str],
+    limit: int | None,
+    as_csv: bool,
+    as_json: bool,
 ) -> None:
-    """Print the jobs that match in groups, as a table or JSON."""
+    """Print the jobs that match in groups, as a table, CSV or JSON."""
     matching = {name: value for name, value in filters.items() if name != "sort"}
-    limit = limit or _ROWS
-    pages = client.job_groups(by, metric=list(metrics), **matching, page_size=min(limit, _PAGE))
-    print_list(
-        list(islice(pages, limit)), lambda groups: groups_table(groups, by), nothing="No job matches.", as_json=as_json
-    )
+    limit = limit or (None if as_csv else _ROWS)
+    groups = client.job_groups(by, metric=list(metrics), **matching, page_size=min(limit or _PAGE, _PAGE))
+    chosen = islice(groups, limit)
+    if as_csv:
+        for line in groups_csv(chosen, by, metrics):
+            sys.stdout.write(line)
+    else:
+        print_list(list(chosen), lambda rows: groups_table(rows, by), nothing="No job matches.", as_json=as_json)
 
 
 def with_view(client: "Service", name: str, filters: "Json", columns: list[str]) -> "tuple[Json, list[str]]":

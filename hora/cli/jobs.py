@@ -184,7 +184,7 @@ def list_jobs(
         elif filters.get("archived") == "all":  # of a saved view
             filters["archived"] = None
         if group:
-            print_groups(client, group, filters, metrics=metric, limit=limit, as_json=as_json)
+            print_groups(client, group, filters, metrics=metric, limit=limit, as_csv=as_csv, as_json=as_json)
             return
         job_list = JobList(client, filters, columns=column, metrics=metric, limit=limit)
         if as_csv:

@@ -87,5 +87,5 @@ def check(given: Mapping[str, Any]) -> None:
         raise typer.BadParameter("--archived and --all exclude each other")
     if given["as_csv"] and (given["as_json"] or given["watch"]):
         raise typer.BadParameter("--csv excludes --json and --watch")
-    if given["group"] and any(given[name] for name in ("as_csv", "watch", "sort", "column")):
-        raise typer.BadParameter("--group excludes --csv, --watch, --sort and --column")
+    if given["group"] and any(given[name] for name in ("watch", "sort", "column")):
+        raise typer.BadParameter("--group excludes --watch, --sort and --column")

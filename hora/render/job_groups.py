@@ -1,15 +1,19 @@
-"""Groups of jobs as a table. From the API's JSON. Pure; used by `hora ls --group`."""
+"""Groups of jobs as a table or CSV. From the API's JSON. Pure; used by `hora ls --group`."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
 from rich.table import Table
 
 from hora.errors import Json
+from hora.render.job_columns import csv_line
 from hora.render.tables import table_of
 from hora.render.text import ago, heading, number, plain
+from jobs.model.states import Status
+
+_FIGURES = ("n", "mean", "min", "max")
 
 
 def groups_table(groups: Iterable[Json], by: Sequence[str], now: datetime | None = None) -> Table:
@@ -30,11 +34,31 @@ def groups_table(groups: Iterable[Json], by: Sequence[str], now: datetime | None
     return table
 
 
+def groups_csv(groups: Iterable[Json], by: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
+    """The groups as CSV, line by line as they come, with exact values and a column for each status."""
+    figures = [f"{name}.{figure}" for name in metrics for figure in _FIGURES]
+    yield csv_line([*by, "jobs", *Status, "newest_at", *figures])
+    for group in groups:
+        yield csv_line(
+            [
+                *map(_exact, group["values"]),
+                group["jobs"],
+                *(group["statuses"].get(status, 0) for status in Status),
+                group["newest_at"],
+                *(metric.get(figure) for metric in _metrics(group) for figure in _FIGURES),
+            ]
+        )
+
+
 def _metrics(group: Json) -> list[Json]:
     """The metrics of a group. A service of an earlier version has one at most."""
     one = [group["metric"]] if group.get("metric") else []
     metrics: list[Json] = group.get("metrics") or one
     return metrics
+
+
+def _exact(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
 def _text(value: Any) -> str:

@@ -84,7 +84,10 @@ def test_ls_filters_sorts_and_groups_by_any_field(stack: Stack, job: Mapping[str
     assert group["where"] == ['name="shared"', f"spec.gpus={job['gpus']}"]
     assert [metric["name"] for metric in group["metrics"]] == ["val_loss"]
     assert "VAL ACCURACY MEAN" in hora(stack.home, *grouped, "--metric", "val_accuracy").stdout
-    assert hora(stack.home, *grouped, "--csv").returncode == 2
+    (row,) = csv.DictReader(hora(stack.home, *grouped, "--csv").stdout.splitlines())
+    assert (row["name"], row["spec.gpus"], row["jobs"], row["succeeded"]) == ("shared", str(job["gpus"]), "1", "1")
+    assert (row["val_loss.n"], float(row["val_loss.mean"])) == ("1", group["metrics"][0]["mean"])
+    assert hora(stack.home, *grouped, "--watch").returncode == 2
     assert job["id"] in hora(stack.home, "ls", "--sort", "-starred,metrics.val_loss,created").stdout
     wrong = hora(stack.home, "ls", "--sort", "gpus,colur")
     assert (wrong.returncode, "no such field `colur`" in wrong.stderr) == (2, True)

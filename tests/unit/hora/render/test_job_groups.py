@@ -1,4 +1,4 @@
-"""Groups of jobs as a table."""
+"""Groups of jobs as a table and as CSV."""
 
 import io
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 from rich.console import Console
 
-from hora.render.job_groups import groups_table
+from hora.render.job_groups import groups_csv, groups_table
 
 NOW = datetime.fromisoformat("2030-01-01T00:01:00+00:00")
 GROUP = {
@@ -53,3 +53,20 @@ def test_several_metrics_have_figures_each() -> None:
         ("IOU MEAN", "0.5000"), ("MIN", "0.2500"), ("MAX", "0.7500"), ("MAE MEAN", "0.3000"), ("MIN", "0.2500"),
         ("MAX", "0.7500"),
     ]  # fmt: skip
+
+
+def test_the_csv_of_groups_has_exact_values_and_a_column_for_each_status() -> None:
+    metrics = [{"name": "val_loss", "n": 2, "mean": 1 / 3, "min": 0.25, "max": None}]
+    group = GROUP | {"metrics": metrics, "values": ["=1+1", 64, None, [1, "ä"]]}
+    heading, row = groups_csv([group], ["name", "batch", "label.x", "spec.params.a"], ["val_loss"])
+    statuses = "queued,launching,running,succeeded,failed,cancelled"
+    figures = "val_loss.n,val_loss.mean,val_loss.min,val_loss.max"
+    assert heading == f"name,batch,label.x,spec.params.a,jobs,{statuses},newest_at,{figures}\r\n"
+    values = '\'=1+1,64,,"[1, ""ä""]"'
+    assert row == f"{values},3,1,0,0,0,2,0,2030-01-01T00:00:00Z,2,0.3333333333333333,0.25,\r\n"
+
+
+def test_the_csv_of_no_groups_has_its_heading() -> None:
+    assert list(groups_csv([], ["name"], [])) == [
+        "name,jobs,queued,launching,running,succeeded,failed,cancelled,newest_at\r\n"
+    ]
