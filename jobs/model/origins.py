@@ -52,7 +52,7 @@ def unlike(spec: "Spec", before: "Spec", job_id: str) -> list[FieldProblem]:
     pairs = [
         *((name, getattr(spec, name), getattr(before, name)) for name in _EQUAL_FIELDS),
         *_pairs("model", spec.own_model, before.own_model, _EQUAL_MODEL_FIELDS),
-        ("model.freeze_base", _is_frozen(spec), _is_frozen(before)),
+        _frozen_pair(spec, before),
         *_pairs("dataset", spec.own_dataset, before.own_dataset, _EQUAL_DATASET_FIELDS),
         ("optimizer.name", spec.optimizer.name, before.optimizer.name),
         ("early_stopping.monitor", _watched(spec), _watched(before)),
@@ -66,6 +66,14 @@ def unlike(spec: "Spec", before: "Spec", job_id: str) -> list[FieldProblem]:
 
 def _pairs(part: str, own: Any, theirs: Any, names: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
     return [(f"{part}.{name}", getattr(own, name), getattr(theirs, name)) for name in names]
+
+
+def _frozen_pair(spec: "Spec", before: "Spec") -> tuple[str, Any, Any]:
+    """What decides whether the base is frozen. Without `weights` it never is, whatever `freeze_base` says."""
+    own, theirs = spec.own_model.weights, before.own_model.weights
+    if _is_frozen(spec) != _is_frozen(before) and "none" in (own, theirs):
+        return "model.weights", own, theirs
+    return "model.freeze_base", _is_frozen(spec), _is_frozen(before)
 
 
 def _is_frozen(spec: "Spec") -> bool:
