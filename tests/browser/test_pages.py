@@ -408,6 +408,9 @@ def test_a_study_is_written_in_the_form_and_submitted(page: Page, service: Servi
     page.get_by_label("Values of field 2").fill("0.001, 0.01, 0.1")
     expect(page.get_by_text("learning_rate")).to_contain_text("learning_rat")  # the api proposes the field
     page.get_by_label("Field 2", exact=True).fill("learning_rate")
+    page.get_by_label("Most jobs").fill("5")
+    expect(page.get_by_role("alert")).to_contain_text("are 6 jobs, more than max_jobs (5)")
+    page.get_by_label("Most jobs").fill("12")
     page.get_by_label("Repeats of each").fill("2")
     expect(page.get_by_text(re.compile("12 jobs: 6 cells . 2 repeats"))).to_be_visible()
     page.reload()

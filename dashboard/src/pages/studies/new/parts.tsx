@@ -51,17 +51,25 @@ export function Parts({ paths, draft, onDraft, onReadable }: Props) {
             isSearch={search !== undefined}
             onEdit={(values) => (search === undefined ? set("grid", values) : setSearch("space", values))}
           />
-          {search === undefined ? (
+          {search !== undefined && <Search search={search} onEdit={setSearch} />}
+          <div class={styles["row"]}>
+            {search === undefined && (
+              <Input
+                isNumber
+                label="Repeats of each"
+                placeholder="1"
+                value={draft["repeats"]}
+                onEdit={(value) => set("repeats", value)}
+              />
+            )}
             <Input
               isNumber
-              label="Repeats of each"
-              placeholder="1"
-              value={draft["repeats"]}
-              onEdit={(value) => set("repeats", value)}
+              label="Most jobs"
+              placeholder="100"
+              value={draft["max_jobs"]}
+              onEdit={(value) => set("max_jobs", value)}
             />
-          ) : (
-            <Search search={search} onEdit={setSearch} />
-          )}
+          </div>
         </div>
       </Panel>
       <Panel title="What all jobs share">
