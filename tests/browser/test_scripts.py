@@ -232,6 +232,10 @@ def test_the_longest_name_of_a_metric_fits_on_a_narrow_page(page: Page, service:
             assert box["x"] + box["width"] <= NARROW_PX
 
 
+WIDE = """
+run.image("val/wide", random.random((40, 3000)), step=300)
+"""
+
 # Whether an element needs no scrolling where it is.
 _FITS = """element => {
     let around = element;
@@ -242,7 +246,7 @@ _FITS = """element => {
 
 def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
     engine = engine_for(site.database_url)
-    code = store_code(sessions_for(engine), {"train.py": KEEPS}, owner=service.me()["user"])
+    code = store_code(sessions_for(engine), {"train.py": KEEPS + WIDE}, owner=service.me()["user"])
     engine.dispose()
     job_id = service.submit({"name": "keeps", "code": code, "command": spec["command"], "gpus": 1})["id"]
     service.wait(job_id, timeout_s=STARTED_MS / 1000)
@@ -263,6 +267,18 @@ def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: S
     with page.expect_download() as download:
         samples.get_by_role("link", name="step 100").click()
     assert download.value.suggested_filename == "0000000100.png"
+    wide = page.get_by_role("region", name="val/wide", exact=True)
+    wide.get_by_role("button", name="Enlarge").click()
+    large = page.get_by_role("dialog", name="val/wide")
+    expect(large.get_by_role("img")).to_have_js_property("width", 3000)  # its own size: it scrolls
+    assert page.evaluate("document.documentElement.scrollWidth") == page.evaluate("innerWidth")
+    page.keyboard.press("Escape")
+    expect(wide.get_by_role("button", name="Enlarge")).to_be_focused()
+    samples.get_by_role("button", name="Enlarge").click()
+    large = page.get_by_role("dialog", name="val/samples")
+    large.get_by_role("button", name="Next step").click()
+    expect(large.get_by_text("made up at step 200")).to_be_visible()
+    large.get_by_role("button", name="Close").click()
     confusion = page.get_by_role("region", name="val/confusion", exact=True)
     expect(confusion.get_by_role("rowheader", name="fox")).to_be_visible()
     roc = page.get_by_role("region", name="val/roc", exact=True)
@@ -270,6 +286,7 @@ def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: S
     expect(roc).to_contain_text("fox, AUC 0.")
     assert roc.get_by_role("slider", name="Cursor of true positive rate").evaluate(_FITS)  # the axis is in view
     histogram = page.get_by_role("region", name="weights/dense", exact=True)
+    histogram.scroll_into_view_if_needed()
     expect(histogram.get_by_role("slider", name="Cursor of count")).to_be_visible()
     page.get_by_role("region", name="val/worst", exact=True).scroll_into_view_if_needed()
     expect(page.get_by_role("cell", name="9.5")).to_be_visible()

@@ -7,6 +7,7 @@ import { Plot } from "../../../charts/plot.tsx";
 import { tint } from "../../../charts/ramp.ts";
 import { newScope } from "../../../charts/scope.ts";
 import { countText, number } from "../../../format.ts";
+import { Dialog } from "../../../parts/dialog.tsx";
 import { Notice, Waiting } from "../../../parts/notice.tsx";
 import { Panel } from "../../../parts/panel.tsx";
 import { useSeen } from "../../../seen.ts";
@@ -21,6 +22,7 @@ type Step = Media["steps"][number];
 const MOST_ROWS = 200;
 const SMALL_PX = 200; // pictures up to this width show their pixels
 const [LEAST_PX, MOST_PX, LEGEND_PX] = [110, 258, 24]; // of a chart, without the lines of its legend
+const WITHOUT_PLOT = new Set(["image", "table", "confusion_matrix"]); // a plot has its own large view
 const ONCE = { every_s: Number.POSITIVE_INFINITY };
 
 export function MediaPanel({ job, items }: { job: Job; items: readonly Media[] }) {
@@ -35,42 +37,49 @@ export function MediaPanel({ job, items }: { job: Job; items: readonly Media[] }
 }
 
 function Card({ above, media }: { above: string; media: Media }) {
-  const { name, steps } = media;
+  const { name, kind, steps } = media;
   const last = steps.length - 1;
   const [chosen, setChosen] = useState<number | null>(null);
+  const [isLarge, setLarge] = useState(false);
   const found = steps.findIndex(({ step }) => step === chosen);
   const place = chosen === null || found < 0 ? last : found; // without a choice it follows the newest step
   const choose = (next: number): void => setChosen(next < last ? (steps[next] as Step).step : null);
   const file = steps[place] as Step;
+  const slider = last > 0 && (
+    <>
+      <button
+        type="button"
+        aria-label="Previous step"
+        aria-disabled={place === 0}
+        onClick={() => place > 0 && choose(place - 1)}
+      >
+        ‹
+      </button>
+      <input
+        type="range"
+        aria-label={`Step of ${name}`}
+        aria-valuetext={stepText(file)}
+        max={last}
+        value={place}
+        onInput={(event) => choose(event.currentTarget.valueAsNumber)}
+      />
+      <button
+        type="button"
+        aria-label="Next step"
+        aria-disabled={place === last}
+        onClick={() => place < last && choose(place + 1)}
+      >
+        ›
+      </button>
+    </>
+  );
   const tools = (
     <>
-      {last > 0 && (
-        <>
-          <button
-            type="button"
-            aria-label="Previous step"
-            aria-disabled={place === 0}
-            onClick={() => place > 0 && choose(place - 1)}
-          >
-            ‹
-          </button>
-          <input
-            type="range"
-            aria-label={`Step of ${name}`}
-            aria-valuetext={stepText(file)}
-            max={last}
-            value={place}
-            onInput={(event) => choose(event.currentTarget.valueAsNumber)}
-          />
-          <button
-            type="button"
-            aria-label="Next step"
-            aria-disabled={place === last}
-            onClick={() => place < last && choose(place + 1)}
-          >
-            ›
-          </button>
-        </>
+      {slider}
+      {WITHOUT_PLOT.has(kind) && (
+        <button type="button" class="plain" title="Esc ends the large view" onClick={() => setLarge(true)}>
+          Enlarge
+        </button>
       )}
       <a title="Download" href={addressOf(above, file.path)} download>
         {stepText(file)}
@@ -80,6 +89,14 @@ function Card({ above, media }: { above: string; media: Media }) {
   return (
     <Panel title={name} tools={tools}>
       <Content above={above} media={media} file={file} />
+      {isLarge && (
+        <Dialog title={name} isLarge onClose={() => setLarge(false)}>
+          <div class={styles["steps"]}>
+            {slider} {stepText(file)}
+          </div>
+          <Content above={above} media={media} file={file} isLarge />
+        </Dialog>
+      )}
     </Panel>
   );
 }
@@ -88,12 +105,20 @@ function stepText({ step }: Step): string {
   return step === null ? "whole run" : `step ${number(step)}`;
 }
 
-function Content({ above, media: { name, kind }, file }: { above: string; media: Media; file: Step }) {
+interface ContentProps {
+  above: string;
+  media: Media;
+  file: Step;
+  /** In a window of its own, where a picture has its own size. */
+  isLarge?: boolean;
+}
+
+function Content({ above, media: { name, kind }, file, isLarge = false }: ContentProps) {
   const element = useRef<HTMLDivElement>(null);
   const isSeen = useSeen(element);
   const source = addressOf(above, file.path);
   return (
-    <div ref={element} class={styles["content"]}>
+    <div ref={element} class={isLarge ? styles["large"] : styles["content"]}>
       {kind === "image" ? (
         <>
           <img
