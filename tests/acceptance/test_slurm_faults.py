@@ -14,7 +14,7 @@ import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
-from jobs.runtime.processes import command_line, pids
+from jobs.runtime.processes import command_line, environment, pids
 from tests.acceptance.conftest import no_process_left, points, rank_pids, supervisor_pids
 from tests.acceptance.pools import POOL, stack_on
 from tests.acceptance.test_scripts import submitted
@@ -173,10 +173,13 @@ def a_supervisor_is_killed(site: Site) -> None:
 
 
 def a_member_is_killed(site: Site) -> None:
+    ours = f"SLURM_CONF={site.cluster.environment['SLURM_CONF']}".encode()  # other tests have clusters at this time too
+
     def members() -> list[int]:
         site.running()
         commands = {pid: command_line(pid) for pid in pids()}
-        return [pid for pid, command in commands.items() if b"worker.member" in command and b"srun" not in command]
+        found = [pid for pid, command in commands.items() if b"worker.member" in command and b"srun" not in command]
+        return [pid for pid in found if ours in environment(pid)]
 
     kill(site.chance.choice(site.until(members, "a member")))
 
