@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Problem } from "../../api/problem.ts";
+import { markDeleted } from "../../deleted.ts";
 import { Rereader, readsOf } from "./rereading.ts";
 import { idsOf, rowsOf, rowWith } from "./row.fixture.ts";
 import type { Row } from "./row.ts";
@@ -78,4 +79,13 @@ test("a job that was read elsewhere is not read again", async () => {
   await reader.round();
   assert.deepEqual(requests, ["b"]);
   reader.close();
+});
+
+test("a job that was deleted meanwhile is not read", async () => {
+  const { reader, requests } = readerOf({});
+  reader.add(rowsOf("xy"));
+  markDeleted({ id: "x" });
+  await reader.round();
+  reader.close();
+  assert.deepEqual(requests, ["y"]);
 });

@@ -1,6 +1,7 @@
 // Reads jobs again after an event that does not contain all of the change, many with one request.
 
 import { Problem } from "../../api/problem.ts";
+import { deletedIds } from "../../deleted.ts";
 import type { Row } from "./row.ts";
 
 const FEW = 3; // with at most so many stale jobs on a page, they are read one by one
@@ -73,6 +74,7 @@ export class Rereader {
 
   /** One round. */
   async round(): Promise<void> {
+    for (const id of deletedIds.peek()) this.#stale.delete(id);
     const { pages, jobs } = readsOf(this.#stale.values());
     const tries = [...pages.map((cursor) => this.#readPage(cursor)), ...jobs.map((id) => this.#readJob(id))];
     const wereRead = await Promise.all(tries);

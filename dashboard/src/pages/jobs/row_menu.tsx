@@ -46,7 +46,7 @@ export function RowMenu({ rows, view, marks, onWork }: Props) {
         view={view}
         onGone={marks.deselect}
         onWork={(work) => {
-          closeMenu();
+          if (work.outcomes.length === 0) closeMenu(); // at the start: later there may be another menu
           onWork(work);
         }}
       />
