@@ -67,10 +67,9 @@ def test_a_project_has_a_share(stack: Stack, client: Service) -> None:
 
 def test_a_job_waits_for_its_quota_until_the_quota_is_lifted(stack: Stack, client: Service) -> None:
     client.create_project({"name": "thrifty", "max_gpu_hours": 0})
-    job_id = hora(
-        stack.home, "submit", "--dataset", "digits", "--project", "thrifty", "--set", "epochs=50"
-    ).stdout.strip()
-    job_without_quota = client.submit({"dataset": "digits", "gpus": 1, "epochs": 50})
+    endless = ("--set", "epochs=100000", "--set", "early_stopping=null")
+    job_id = hora(stack.home, "submit", "--dataset", "digits", "--project", "thrifty", *endless).stdout.strip()
+    job_without_quota = client.submit({"dataset": "digits", "gpus": 1, "epochs": 100_000, "early_stopping": None})
     until(lambda: client.job(job_without_quota["id"])["status"] != "queued", what="a job behind it that has no quota")
     job = client.job(job_id)
     assert job["status"] == "queued"
