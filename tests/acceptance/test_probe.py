@@ -83,7 +83,12 @@ def test_show_prints_the_command_that_trains_with_the_proposal(stack: Stack, cli
 
 
 def test_a_probe_ends_on_all_ranks_when_one_runs_out_of_memory(tmp_path: Path) -> None:
-    spec = {"dataset": "digits", "gpus": 2, "model": "own_network:build", "probe": {"smallest": 16, "seconds": 0.1}}
+    spec = {
+        "dataset": "digits",
+        "gpus": 2,
+        "model": "own_network:build",
+        "probe": {"smallest": 16, "seconds": 0.5 * slowdown()},
+    }
     # With oneDNN's allocator TensorFlow waits 10 s for free memory.
     environment = {"TF_ENABLE_ONEDNN_OPTS": "0"}
     run = Run(tmp_path / "job", spec, network=HUNGRY_NETWORK, environment=environment)

@@ -112,7 +112,8 @@ def test_a_script_on_two_ranks_leaves_curves_metrics_and_files(stack_of_code: St
 def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code: Stack, person: Service) -> None:
     job_id = submitted(stack_of_code, params={"pace_s": 0.3})
     until(lambda: "checkpoint_saved" in kinds(person, job_id), what="a checkpoint")
-    os.kill(rank_pids(person, job_id, 1)[1], signal.SIGKILL)
+    pid = until(lambda: rank_pids(person, job_id, 1).get(1), what="the other rank")
+    os.kill(pid, signal.SIGKILL)
     job = ended(person, job_id)
     assert (job["status"], job["restarts"]) == ("succeeded", 1)
     first, second = person.attempts(job_id)
@@ -122,9 +123,13 @@ def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code
     whole_curves(person, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
 
 
+def have_reported(client: Service, job_id: str) -> set[int]:
+    return {series["rank"] for series in client.metrics(job_id, name="mae", axis="step")}
+
+
 def test_a_script_is_paused_at_one_step_and_goes_on_there(stack_of_code: Stack, person: Service) -> None:
     job_id = submitted(stack_of_code, params={"pace_s": 1.0})
-    until(lambda: "first_step" in kinds(person, job_id), what="a report")
+    until(lambda: have_reported(person, job_id) == {0, 1}, what="a report of both ranks")
     person.pause(job_id)
     paused = until(lambda: person.attempts(job_id)[0]["end_reason"], what="the pause")
     assert paused == "paused"

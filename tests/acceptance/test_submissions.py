@@ -59,6 +59,7 @@ def busy(short_folder: Path, own_broker: Broker, monkeypatch: pytest.MonkeyPatch
     """A stack on that broker."""
     monkeypatch.setenv("HORA_BROKER_URL", own_broker.url)
     monkeypatch.setenv("HORA_HOST_TIMEOUT_S", "3600")  # nobody sends heartbeats for the host that is only rows
+    monkeypatch.setenv("HORA_LEASE_S", "3600")  # and nobody claims its attempts
     with Stack(short_folder / "home", port=0, slots=1, embedded=False, parts=_ALL_BUT_BROKER) as stack:
         yield stack
 

@@ -166,17 +166,19 @@ def test_several_gpus_without_nccl_are_offered_with_a_warning(cards: Cards, tmp_
 
 
 @pytest.mark.parametrize(
-    ("script", "why"),
+    ("script", "limit_s", "why"),
     [
-        ("import sys; sys.exit('no such module')", "it cannot be asked: exit code 1, no such module"),
-        ("import os; os.kill(os.getpid(), 11)", "it cannot be asked: exit code -11, no message"),
-        ("print('Hello')", "it cannot be asked: exit code 0, no message"),
-        ("print('{\"unknown\": 1}')", "it cannot be asked: exit code 0, no message"),
-        ("import time; time.sleep(600)", "it did not answer within 1 s"),
+        ("import sys; sys.exit('no such module')", 240.0, "it cannot be asked: exit code 1, no such module"),
+        ("import os; os.kill(os.getpid(), 11)", 240.0, "it cannot be asked: exit code -11, no message"),
+        ("print('Hello')", 240.0, "it cannot be asked: exit code 0, no message"),
+        ("print('{\"unknown\": 1}')", 240.0, "it cannot be asked: exit code 0, no message"),
+        ("import time; time.sleep(600)", 1.0, "it did not answer within 1 s"),
     ],
 )
-def test_a_program_that_fails_or_hangs_is_an_answer_with_a_reason(tmp_path: Path, script: str, why: str) -> None:
-    question = Question(Settings(home=tmp_path), [sys.executable, "-c", script], limit_s=1.0)
+def test_a_program_that_fails_or_hangs_is_an_answer_with_a_reason(
+    tmp_path: Path, script: str, limit_s: float, why: str
+) -> None:
+    question = Question(Settings(home=tmp_path), [sys.executable, "-c", script], limit_s=limit_s)
     answer = question.ask(["GPU-00"])
     assert (answer.version, answer.why) == (None, why)
 
