@@ -123,13 +123,13 @@ def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code
     whole_curves(person, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
 
 
-def have_reported(client: Service, job_id: str) -> set[int]:
+def reported_ranks(client: Service, job_id: str) -> set[int]:
     return {series["rank"] for series in client.metrics(job_id, name="mae", axis="step")}
 
 
 def test_a_script_is_paused_at_one_step_and_goes_on_there(stack_of_code: Stack, person: Service) -> None:
     job_id = submitted(stack_of_code, params={"pace_s": 1.0})
-    until(lambda: have_reported(person, job_id) == {0, 1}, what="a report of both ranks")
+    until(lambda: reported_ranks(person, job_id) == {0, 1}, what="a report of both ranks")
     person.pause(job_id)
     paused = until(lambda: person.attempts(job_id)[0]["end_reason"], what="the pause")
     assert paused == "paused"
