@@ -77,7 +77,13 @@ function Card({ above, media }: { above: string; media: Media }) {
     <>
       {slider}
       {WITHOUT_PLOT.has(kind) && (
-        <button type="button" class="plain" title="Esc ends the large view" onClick={() => setLarge(true)}>
+        <button
+          type="button"
+          class="plain"
+          aria-label={`Enlarge ${name}`}
+          title="Esc ends the large view"
+          onClick={() => setLarge(true)}
+        >
           Enlarge
         </button>
       )}
