@@ -187,8 +187,7 @@ class Member:
 
     def _send_here(self) -> None:
         self._here_sent_at = time.monotonic()
-        for sample in self._sampler.take() if self._sampler is not None else ():
-            self._outgoing.send({"say": "sample", **sample})
+        self._send_samples()
         self._send_notes()
         self._outgoing.send({"say": "here", "now": self._here_sent_at, "leased": self._has_lease})
 
@@ -217,7 +216,7 @@ class Member:
         self._send_here()
 
     def _answer_look(self, look: int) -> None:
-        """Send how many processes are left. The number 0 is sent only after the last line."""
+        """Send how many processes are left. The number 0 is sent only after the last line and sample."""
         self._remove_launch_file()
         processes = len(pids_with_mark(self._task.mark)) or self._gpus_in_use()
         if processes:
@@ -235,6 +234,10 @@ class Member:
             return 0
         return len(gpus_in_use(self._task.launch["gpu_uuids"], within_s=0.0))
 
+    def _send_samples(self) -> None:
+        for sample in self._sampler.take() if self._sampler is not None else ():
+            self._outgoing.send({"say": "sample", **sample})
+
     def _send_notes(self) -> None:
         for note in self._notes:
             if text := note.news():
@@ -250,6 +253,7 @@ class Member:
                 sent = True
                 self._outgoing.send({"say": "lines", "kind": tail.kind, "rank": tail.rank, "text": as_text(content)})
         if self._unanswered_look is not None and not sent:
+            self._send_samples()
             self._send_notes()
             self._outgoing.send({"say": "left", "look": self._unanswered_look, "processes": 0})
             self._unanswered_look = None

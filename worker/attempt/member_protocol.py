@@ -14,7 +14,7 @@ After the member's first `here`, commands follow.
             {"say": "sample", "at": t, "ranks": {r: {metric: value}}}   on a node of Slurm, by the node's clock
             {"say": "lines", "kind": k, "rank": r, "text": t}   what rank r appended to its records or log
             {"say": "note", "rank": r, "text": t}               the note of rank r, when it has changed
-            {"say": "left", "look": i, "processes": n}    with n = 0 all lines have been sent
+            {"say": "left", "look": i, "processes": n}    with n = 0 all lines and samples have been sent
 """
 
 from collections.abc import Sequence

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
-from jobs.db.engine import Sessions
+from jobs.db.engine import Sessions, is_away
 from jobs.db.tables import Job
 from jobs.lifecycle.leases import StaleLease, fence
 from jobs.lifecycle.store import Lease
@@ -33,15 +33,17 @@ class NodeSamples:
         self._unstored: list[NodeSample] = []
 
     def store_new(self) -> None:
-        """Store what came since the last call. Raises `StaleLease`, and `OperationalError` if the database is away."""
+        """Store what came since the last call. Raises `StaleLease`, and `DBAPIError` if the database is away."""
         self._unstored = [*self._unstored, *self._members.take_samples()][-_MOST_KEPT:]
         if not self._unstored:
             return
         try:
             self._store()
-        except (StaleLease, OperationalError):
+        except StaleLease:
             raise
-        except Exception:  # a sample that cannot be stored is worth no attempt
+        except Exception as error:  # a sample that cannot be stored is worth no attempt
+            if isinstance(error, DBAPIError) and is_away(error):
+                raise
             _log.exception("samples of nodes are dropped")
         self._unstored = []
 

@@ -168,6 +168,7 @@ class Supervision:
         if stopped_for is None and self._in_pool:
             stopped_for = self._fault_of_slurm()
         self._renewal.retry_while_away(lambda: self._intake.drain(meanwhile=self._renewal.renew_if_due))
+        self._renewal.retry_while_away(self._samples.store_new)
         exits = self._lookout.exits() | self._intake.exits
         launcher_says = last_lines(self._paths.launcher_log)
         if self._spec.is_script:
@@ -334,7 +335,7 @@ class Supervision:
         return False
 
     def _wait_for_lines(self) -> None:
-        """Wait until the other hosts have sent everything that their ranks wrote, up to a time limit."""
+        """Wait until the other hosts have sent all samples and all that their ranks wrote, up to a time limit."""
         give_up_at = time.monotonic() + self._config.sigkill_grace_s
         while len(self._members.clean_hosts()) < len(self._members.hosts) and time.monotonic() < give_up_at:
             if self._members.why_lost() is not None:

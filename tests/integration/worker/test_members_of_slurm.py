@@ -86,6 +86,29 @@ def test_a_member_samples_the_gpus_and_processes_of_its_ranks(start: Start, mark
     assert first.values.keys() >= {"gpu_percent", "gpu_power_w"}
 
 
+WITH_READY_SAMPLES = """
+import sys
+from worker import member
+
+class Sampler:
+    def __init__(self, *args, **options): pass
+    def start(self): pass
+    def take(self):
+        member.HERE_PERIOD_S = 3600.0  # after the first one
+        return [{"at": 1.0, "ranks": {"0": {}}}]
+
+member.NodeSampler = Sampler
+sys.exit(member.main())
+"""
+
+
+def test_a_member_sends_its_samples_before_it_says_that_no_process_is_left(start: Start) -> None:
+    members = start([sys.executable, "-c", WITH_READY_SAMPLES])
+    assert members.take_samples()
+    until(members.are_gone, what="the answer that no process is left")
+    assert members.take_samples()
+
+
 def test_a_member_outlives_sigterm_and_says_that_its_node_is_taken_back(start: Start) -> None:
     members = start()
     assert not members.is_leaving()
