@@ -52,7 +52,7 @@ SlurmctldTimeout=30
 SlurmdTimeout=30
 KillWait=5
 UnkillableStepTimeout=300
-MessageTimeout=4
+MessageTimeout={patience_s}
 MinJobAge=300
 SlurmctldPidFile={folder}/slurmctld.pid
 StateSaveLocation={folder}/state
@@ -65,15 +65,17 @@ PartitionName={partition} Nodes={nodes} Default=YES MaxTime=INFINITE State=UP
 class Slurm:
     """A cluster whose parts can be taken away and brought back."""
 
-    def __init__(self, folder: Path, *, nodes: Sequence[str], cpus: int, gpus: int, network: Network | None) -> None:
+    def __init__(
+        self, folder: Path, *, nodes: Sequence[str], cpus: int, gpus: int, patience_s: int, network: Network | None
+    ) -> None:
         self.folder = folder
         self.nodes = nodes
         self.network = network
         self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self._configure(cpus=cpus, gpus=gpus)
+        self._configure(cpus=cpus, gpus=gpus, patience_s=patience_s)
 
-    def _configure(self, *, cpus: int, gpus: int) -> None:
+    def _configure(self, *, cpus: int, gpus: int, patience_s: int) -> None:
         host, first = socket.gethostname(), secrets.choice(_PORTS)
         ports = _free_ports(first, len(self.nodes) + 1)
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(1024))
@@ -83,7 +85,7 @@ class Slurm:
         lines = [
             _CONF.format(
                 folder=self.folder, controller=controller, port=ports[0], partition=PARTITION,
-                nodes=",".join(self.nodes),
+                nodes=",".join(self.nodes), patience_s=patience_s,
             )
         ]  # fmt: skip
         gres = []
@@ -227,8 +229,13 @@ class Slurm:
 
 
 @contextmanager
-def slurm(*, nodes: int = 2, cpus: int = 2, gpus: int = 0, networks: bool = False) -> Iterator[Slurm]:
-    """A started cluster, until the end of the block. Its folder has a short name, because of munge's socket."""
+def slurm(
+    *, nodes: int = 2, cpus: int = 2, gpus: int = 0, networks: bool = False, patience_s: int = 60
+) -> Iterator[Slurm]:
+    """A started cluster, until the end of the block. Its folder has a short name, because of munge's socket.
+
+    Its commands wait `patience_s` for an answer. A test that stops the controller makes this short.
+    """
     require_slurm()
     if networks and (reason := namespaces.reason_to_skip()):
         pytest.skip(reason)
@@ -236,7 +243,7 @@ def slurm(*, nodes: int = 2, cpus: int = 2, gpus: int = 0, networks: bool = Fals
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="slurm-")))
         network = opened.enter_context(namespaces.network(folder, names)) if networks else None
-        cluster = Slurm(folder, nodes=names, cpus=cpus, gpus=gpus, network=network)
+        cluster = Slurm(folder, nodes=names, cpus=cpus, gpus=gpus, patience_s=patience_s, network=network)
         try:
             cluster.start()
             yield cluster

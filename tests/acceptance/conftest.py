@@ -11,10 +11,10 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
-from jobs.runtime.processes import ProcessId, mark_of
+from jobs.runtime.processes import mark_of
 from jobs.telemetry.blocks import points_of_block
 from tests.waiting import slowdown, until
-from worker.attempt.processes import pids_with_mark
+from worker.attempt.processes import pids_of_supervisors, pids_with_mark
 
 Json = dict[str, Any]
 
@@ -87,8 +87,7 @@ def no_process_left(client: Service, job_id: str) -> None:
     for attempt in client.attempts(job_id):
         mark = mark_of(job_id, attempt["number"])
         until(lambda mark=mark: not pids_with_mark(mark), within_s=within_s, what=f"the end of {mark}")
-    for pid in supervisor_pids(client, job_id):
-        until(lambda pid=pid: ProcessId.of(pid) is None, within_s=within_s, what=f"the end of supervisor {pid}")
+        until(lambda mark=mark: not pids_of_supervisors(mark), within_s=within_s, what=f"the supervisor of {mark}")
 
 
 def points(client: Service, job_id: str, name: str, *, axis: str = "epoch", rank: int = -1) -> dict[float, float]:

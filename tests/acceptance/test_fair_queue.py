@@ -108,7 +108,7 @@ def test_two_jobs_run_next_although_forty_came_before(shared: Stack, users: dict
 
 
 def test_an_attempt_beyond_the_share_makes_room_and_loses_nothing(users: dict[str, Service], spec: Json) -> None:
-    long = [users["ann"].submit({**spec, "command": ["python", "count.py", "120"]})["id"] for _ in range(2)]
+    long = [users["ann"].submit({**spec, "command": ["python", "count.py", "3600"]})["id"] for _ in range(2)]
 
     def both_saved() -> bool:
         return all((users["ann"].job(job_id)["metrics"].get("done") or {}).get("last", 0) >= 1 for job_id in long)

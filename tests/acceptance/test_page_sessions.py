@@ -48,6 +48,7 @@ BEFORE = {
     "docs/how-to/your-own-images-on-4-gpus.md": "hora dataset add chips ~/pictures/chips --wait",
     "docs/how-to/a-team-on-three-hosts.md": "cp examples/digits.yaml spec.yaml",
 }
+_LIMIT_S = 1500  # only a command that never ends reaches it
 TRAIN = """
 from hora import run
 
@@ -101,7 +102,7 @@ class Reader:
         done = subprocess.run(
             ["bash", "-c", f"{text}; env -0" if exported else text],
             env=self._environment, cwd=self._here, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=300, check=False,
+            timeout=_LIMIT_S, check=False,
         )  # fmt: skip
         if exported:
             self._environment = dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
@@ -137,6 +138,7 @@ def reader(session_folder: Path) -> Iterator[Reader]:
     person.run("hora down")
 
 
+@pytest.mark.timeout(1800)  # many commands, some of which train
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_work_word_for_word(reader: Reader, page: str, subtests: pytest.Subtests) -> None:
     reader.leave()

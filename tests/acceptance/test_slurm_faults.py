@@ -56,7 +56,7 @@ JOB = {
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Slurm]:
     """Three nodes with two cores each: room for three of the jobs."""
-    with slurm(nodes=3) as cluster:
+    with slurm(nodes=3, patience_s=4) as cluster:
         yield cluster
 
 

@@ -22,7 +22,7 @@ from hora.stack.control import Stack
 from tests.acceptance.conftest import Json, rank_pids
 from tests.waiting import until
 
-STALL_S = 13.0  # a stretch without a step counts as a stall from 10 s on
+STALL_S, STALL_STEPS = 13.0, 30  # a stretch without a step counts as a stall from 10 s and 20 steps on
 _BASE = {"learning_rate": 0.001, "early_stopping": None, "model": "mlp"}
 SPECS = {
     # Images of 5.8 million pixels are decoded for a network that sees 1,024 of them.
@@ -97,25 +97,31 @@ def reports(client: Service) -> Mapping[str, JobReport]:
         client.wait(job_id, timeout_s=240)
     ids["communication"] = client.submit(SPECS["communication"])["id"]
     until(lambda: _step(client, ids["communication"]) >= 100, what="a hundred steps")
+    stood_s = max(STALL_S, STALL_STEPS * _step_time_s(client, ids["communication"]))
     stopped_pid = rank_pids(client, ids["communication"], 1)[1]
     os.kill(stopped_pid, signal.SIGSTOP)
     stopped_at = time.monotonic()
     try:
         ids["input"] = client.submit(SPECS["input"])["id"]
-        until(lambda: time.monotonic() > stopped_at + STALL_S)
+        until(lambda: time.monotonic() > stopped_at + stood_s)
         until(lambda: _sampled_standing(client, ids["communication"]), what="ten samples of one step")
     finally:
         os.kill(stopped_pid, signal.SIGCONT)
-    stood_s = {"communication": time.monotonic() - stopped_at}
+    stood_s_by_name = {"communication": time.monotonic() - stopped_at}
     jobs = {name: client.wait(job_id, timeout_s=240) for name, job_id in ids.items()}
     return {
-        name: JobReport(job, client.analysis(job["id"]), client.advice(job["id"]), stood_s.get(name, 0.0))
+        name: JobReport(job, client.analysis(job["id"]), client.advice(job["id"]), stood_s_by_name.get(name, 0.0))
         for name, job in jobs.items()
     }
 
 
 def _step(client: Service, job_id: str) -> int:
     return (client.job(job_id)["progress"] or {}).get("step") or 0
+
+
+def _step_time_s(client: Service, job_id: str) -> float:
+    """The mean time of a step so far."""
+    return next(shares["step_time_s"] for shares in client.analysis(job_id)["steps"] if shares["rank"] == -1)
 
 
 def _sampled_standing(client: Service, job_id: str) -> bool:

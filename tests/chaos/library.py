@@ -18,7 +18,7 @@ from tests.chaos.people import Clients
 _SAMPLES = 64
 _JOB = {
     "batch_size": 8, "learning_rate": 0.001, "model": "mlp", "epochs": 1, "early_stopping": None, "max_restarts": 0,
-    "stall_timeout_s": 30,
+    "stall_timeout_s": 120,
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ PYTHON = Path(sys.executable)
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[Slurm]:
-    with slurm(nodes=2, gpus=2, networks=True) as cluster:
+    with slurm(nodes=2, gpus=2, networks=True, patience_s=4) as cluster:
         yield cluster
 
 

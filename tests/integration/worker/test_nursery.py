@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.runtime.processes import ProcessId, command_line, pids
+from jobs.runtime.processes import ProcessId, command_line, environment, pids
 from jobs.runtime.settings import Settings
 from tests.waiting import until
 from worker.nursery.keeper import Nursery
@@ -35,7 +35,7 @@ def templates_of(modules: Path) -> list[int]:
     return [
         pid
         for pid in pids()
-        if b"worker.nursery.template" in command_line(pid) and own in Path(f"/proc/{pid}/environ").read_bytes()
+        if b"worker.nursery.template" in command_line(pid) and any(one.startswith(own) for one in environment(pid))
     ]
 
 

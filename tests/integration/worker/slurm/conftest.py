@@ -15,7 +15,7 @@ from tests.slurm import PARTITION, Slurm, slurm
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[Slurm]:
     """Two nodes with two cores and two GPUs each."""
-    with slurm(gpus=2) as cluster:
+    with slurm(gpus=2, patience_s=4) as cluster:
         yield cluster
 
 
