@@ -44,8 +44,12 @@ def site(session_folder: Path) -> Iterator[Stack]:
 
 def expect_jobs(page: Page, *numbers: int) -> None:
     """Wait until the list has just these runs, from top to bottom."""
-    links = page.locator("[data-job] a[title^='run ']")
-    expect(links).to_have_text([f"run {n}" for n in numbers])
+    expect_names(page, *(f"run {n}" for n in numbers))
+
+
+def expect_names(page: Page, *names: str) -> None:
+    """Wait until the list has just the jobs with these names, from top to bottom."""
+    expect(page.locator("[data-job] a[title^='run ']")).to_have_text(names)
 
 
 def line(page: Page, place: int) -> Locator:
@@ -125,14 +129,16 @@ def test_a_value_with_or_at_its_end_stays_as_it_was_typed(page: Page, service: S
     line(page, 1).get_by_label("Value").fill("this or")
     line(page, 1).get_by_role("button", name="or").click()
     line(page, 1).get_by_label("Value").nth(1).fill('"that')
+    service.update("e0000000001", {"name": "run 1 renamed"})
+    expect_names(page, "run 1 renamed")  # what is typed stays when the page is drawn anew
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("%22that"))
     page.reload()
-    expect_jobs(page, 1)
+    expect_names(page, "run 1 renamed")
     page.get_by_role("button", name="label.said").click()
     expect(line(page, 1).get_by_label("Value")).to_have_count(2)
     expect(line(page, 1).get_by_label("Value").nth(1)).to_have_value(r'"\"that"')
-    service.update("e0000000001", {"labels": {"said": None}})
+    service.update("e0000000001", {"name": "run 1", "labels": {"said": None}})
 
 
 def show_columns(page: Page, *columns: str) -> None:

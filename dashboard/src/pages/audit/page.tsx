@@ -2,6 +2,7 @@
 
 import type { AuditEntry } from "../../api/types.ts";
 import { UNKNOWN } from "../../format.ts";
+import { TypedInput } from "../../parts/typed_input.tsx";
 import { pathWith } from "../../query.ts";
 import { query, setParams } from "../../url.ts";
 import styles from "../settings/kit.module.css";
@@ -28,11 +29,11 @@ export function AuditPage() {
         {FILTERS.map(([name, label, type]) => (
           <label key={name} class={styles["field"]}>
             <span>{label}</span>
-            <input
-              type={type as "text"}
+            <TypedInput
+              type={type}
               maxLength={255}
               value={paramOf(name)}
-              onChange={(event) => setParams({ [name]: event.currentTarget.value })}
+              onTyped={(input) => setParams({ [name]: input.value })}
             />
           </label>
         ))}

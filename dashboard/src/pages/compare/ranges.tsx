@@ -1,6 +1,7 @@
 // The ranges of the axes as a table with inputs: for the keyboard and exact values.
 
 import type { Brush } from "../../charts/axis_scale.ts";
+import { TypedInput } from "../../parts/typed_input.tsx";
 import { type Field, valueText } from "./fields.ts";
 import styles from "./ranges.module.css";
 import { type Run, toggled } from "./runs.ts";
@@ -64,12 +65,12 @@ function Limits({ field, least, greatest, brush }: LimitsProps) {
     setBrush(field.key, next.from <= least && next.to >= greatest ? null : next, true);
   };
   const input = (end: "from" | "to", without: number) => (
-    <input
+    <TypedInput
       type="number"
       step="any"
       value={Number(now[end].toPrecision(6))}
       aria-label={`${field.label} ${end}`}
-      onChange={({ currentTarget: { value } }) => set({ [end]: value === "" ? without : Number(value) })}
+      onTyped={({ value }) => set({ [end]: value === "" ? without : Number(value) })}
     />
   );
   return (

@@ -1,6 +1,7 @@
 // The builder of conditions: a line for each comparison, "or" within a condition, "and" between conditions.
 
 import { useId, useRef, useState } from "preact/hooks";
+import { TypedInput } from "../../parts/typed_input.tsx";
 import styles from "./builder.module.css";
 import { csvColumns } from "./csv.ts";
 import { FieldOptions } from "./field_options.tsx";
@@ -96,12 +97,12 @@ function ConditionRow({ name, text, message, rows, fieldsId, hasFocus, onChange,
       <legend class="spoken">{name}</legend>
       {parts === null ? (
         <div class={styles["line"]}>
-          <input
+          <TypedInput
             type="text"
             aria-label="Condition as text"
             aria-invalid={message !== undefined}
             value={text}
-            onChange={(event) => onChange(event.currentTarget.value)}
+            onTyped={(input) => onChange(input.value)}
           />
           <Remove onClick={onRemove} />
         </div>
@@ -155,7 +156,7 @@ function Line({ part, isWrong, rows, fieldsId, hasFocus, onChange, onRemove, onO
   };
   return (
     <div class={styles["line"]}>
-      <input
+      <TypedInput
         type="text"
         list={fieldsId}
         aria-label="Field"
@@ -163,7 +164,7 @@ function Line({ part, isWrong, rows, fieldsId, hasFocus, onChange, onRemove, onO
         placeholder="Field"
         ref={hasFocus && field === "" ? focusOnce : null}
         value={field}
-        onChange={(event) => takeField(event.currentTarget.value)}
+        onTyped={(input) => takeField(input.value)}
       />
       <select
         aria-label="Operator"
@@ -177,7 +178,7 @@ function Line({ part, isWrong, rows, fieldsId, hasFocus, onChange, onRemove, onO
         ))}
       </select>
       {hasValue(operator) && (
-        <input
+        <TypedInput
           type="text"
           list={valuesId}
           aria-label="Value"
@@ -186,7 +187,7 @@ function Line({ part, isWrong, rows, fieldsId, hasFocus, onChange, onRemove, onO
           ref={hasFocus && field !== "" ? focusOnce : null}
           value={value}
           onFocus={() => setValues(seenValues(rows, field))}
-          onChange={(event) => onChange({ ...part, value: event.currentTarget.value.trim() })}
+          onTyped={(input) => onChange({ ...part, value: input.value.trim() })}
         />
       )}
       <datalist id={valuesId}>

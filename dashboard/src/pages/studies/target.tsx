@@ -1,6 +1,7 @@
 // The input of the target, a value of the goal, which is kept in the address.
 
 import type { StudyReport } from "../../api/types.ts";
+import { TypedInput } from "../../parts/typed_input.tsx";
 import styles from "./target.module.css";
 import { targetNow, targetParam } from "./view.ts";
 
@@ -10,11 +11,11 @@ export function Target({ report }: { report: StudyReport }) {
     <span class={styles["target"]}>
       <label>
         Target
-        <input
+        <TypedInput
           type="number"
           step="any"
           value={chosenTarget ?? report.target?.value ?? ""}
-          onChange={({ currentTarget }) => currentTarget.checkValidity() && targetParam.set(currentTarget.value)}
+          onTyped={(input) => input.checkValidity() && targetParam.set(input.value)}
         />
       </label>
       {chosenTarget !== null && (

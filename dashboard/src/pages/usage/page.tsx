@@ -7,6 +7,7 @@ import { runColour } from "../../charts/palette.ts";
 import { number, UNKNOWN } from "../../format.ts";
 import { ProblemNotice, Waiting } from "../../parts/notice.tsx";
 import { Panel } from "../../parts/panel.tsx";
+import { TypedInput } from "../../parts/typed_input.tsx";
 import { pathWith } from "../../query.ts";
 import { param } from "../../url.ts";
 import styles from "../settings/kit.module.css";
@@ -39,11 +40,11 @@ export function UsagePage() {
         {FIELDS.map(([name, label, type], i) => (
           <label key={name} class={styles["field"]}>
             <span>{label}</span>
-            <input
-              type={type as "text"}
+            <TypedInput
+              type={type}
               maxLength={255}
-              value={FIELD_PARAMS[i]?.value}
-              onChange={(event) => FIELD_PARAMS[i]?.set(event.currentTarget.value)}
+              value={FIELD_PARAMS[i]?.value ?? ""}
+              onTyped={(input) => FIELD_PARAMS[i]?.set(input.value)}
             />
           </label>
         ))}

@@ -4,6 +4,7 @@ import { get } from "../../../api/client.ts";
 import type { Job, LogView } from "../../../api/types.ts";
 import { ranksOf } from "../../../metrics.ts";
 import { Menu } from "../../../parts/menu.tsx";
+import { TypedInput } from "../../../parts/typed_input.tsx";
 import { listOf } from "../../../query.ts";
 import { param } from "../../../url.ts";
 import { timeOf } from "../../settings/matching.ts";
@@ -122,11 +123,11 @@ function Times() {
       {TIMES.map(([text, each]) => (
         <label key={text} class={styles["field"]}>
           {text}
-          <input
+          <TypedInput
             type="datetime-local"
             step="1"
             value={localOf(each.value)}
-            onChange={(event) => each.set(timeOf(event.currentTarget.value) ?? "")}
+            onTyped={(input) => each.set(timeOf(input.value) ?? "")}
           />
         </label>
       ))}
