@@ -48,7 +48,7 @@ def _store(session: Session, number: int) -> None:
         update(Job).where(Job.id == run).values(
             name=f"run {number}", labels=LABEL, status="succeeded", started_at=_NOW, ended_at=_NOW + timedelta(hours=1),
             created_at=_NOW + timedelta(seconds=number), spec=spec | {"learning_rate": 0.001 * 2**number},
-            summary={"val_accuracy": 0.5 + 0.1 * number}, end_reason="completed",
+            summary={"val_accuracy": 0.5 + 0.1 * number, "best_epoch": number + 1}, end_reason="completed",
         )
     )  # fmt: skip
     session.execute(update(Attempt).where(Attempt.job_id == run).values(started_at=_NOW))
@@ -270,6 +270,23 @@ def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: 
     expect(part.get_by_role("figure", name="GPU utilization")).to_be_visible()
     part.get_by_role("button", name="Hide utilization").click()
     expect(part.get_by_role("figure")).to_have_count(0)
+
+
+def test_bars_rank_runs_and_means_of_groups(page: Page) -> None:
+    page.goto(f"/compare?jobs={_ids()}")
+    chart = page.get_by_role("figure", name="Bars")
+    bars = chart.locator("rect")
+    expect(bars).to_have_count(RUNS)
+    expect(chart.locator("title")).to_have_text([f"{RUNS - n} run {RUNS - n - 1}: 0.{8 - n}" for n in range(RUNS)])
+    widths = [bar.bounding_box()["width"] for bar in bars.all()]  # type: ignore[index]
+    assert [width / widths[0] for width in widths] == pytest.approx([1, 7 / 8, 6 / 8, 5 / 8], abs=0.01)
+    page.get_by_role("region", name="Bars").get_by_role("combobox", name="Of").select_option("best epoch")
+    expect(chart.locator("title").first).to_have_text("4 run 3: 4")
+    rows = list(csv.reader(io.StringIO(_saved(page, "Bars", "CSV").decode("utf-8-sig"))))
+    assert rows[:2] == [["run", "id", "best epoch"], ["4 run 3", "run300000000", "4"]]
+    page.goto(f"/compare?jobs={_ids()}&group=labels.group")
+    expect(bars).to_have_count(1)
+    expect(chart.locator("title")).to_have_text(f"a,b, n {RUNS}: 0.65")
 
 
 def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Stack) -> None:

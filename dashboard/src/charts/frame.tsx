@@ -85,7 +85,7 @@ function Drawing<A extends Pick<Axis, "ticks">>(props: Props<A>) {
         {width > 0 && (
           <svg width={width} height={height} role="img" aria-label={`${title}: ${yName} over ${xName}`}>
             {y.ticks.map(({ at, text }) => (
-              <g key={text}>
+              <g key={at}>
                 <line x1={room.left} x2={room.right} y1={at} y2={at} class={styles["grid"]} />
                 <text x={room.left - 6} y={at} dy="0.35em" text-anchor="end" class={styles["tick"]}>
                   {text}

@@ -40,3 +40,14 @@ test("equal figures still get an axis with ticks", () => {
     assert.ok(ticks.length > 1);
   }
 });
+
+test("an axis of bars has zero on it, also where all values are negative", () => {
+  const places = ([least, greatest]: [number, number]) => {
+    const { at } = valueAxis([least, greatest], { isFromZero: true }, [0, 100], String);
+    return [at(least), at(0), at(greatest)];
+  };
+  const [from, zero, to] = places([-2, 2]).map(Math.round);
+  assert.deepEqual([from, zero, to], [17, 50, 83]);
+  assert.equal(places([-3, -1])[1], 100);
+  assert.equal(places([0, 0])[1], 0);
+});

@@ -32,8 +32,8 @@ interface Ends {
 }
 
 /**
- * An axis of values over a range of pixels; `isFromZero` for bars, as their length shows the value. Values beyond are
- * drawn at the end.
+ * An axis of values over a range of pixels; `isFromZero` for bars, as their length shows the value: zero is on the axis.
+ * Values beyond are drawn at the end.
  */
 export function valueAxis(
   [least, greatest]: readonly [number, number],
@@ -41,9 +41,10 @@ export function valueAxis(
   range: readonly [number, number],
   format: (value: number) => string,
 ): Axis {
-  const room = greatest > least ? (greatest - least) * 0.08 : greatest * 0.1 || 1;
-  const from = isFromZero ? 0 : Math.max(0, least - room);
-  const to = Math.max(Math.min(greatest + room, maximum), from + 1e-12);
+  const room = greatest > least ? (greatest - least) * 0.08 : Math.abs(greatest) * 0.1 || 1;
+  const from = isFromZero ? Math.min(0, least < 0 ? least - room : 0) : Math.max(0, least - room);
+  const most = Math.min(greatest + room, maximum);
+  const to = Math.max(isFromZero ? Math.max(0, most) : most, from + 1e-12);
   const scale = new Scale(rounded([from, to], 5), range);
   const [start, end] = [Math.min(...range), Math.max(...range)];
   const at = (value: number): number => Math.min(end, Math.max(start, scale.at(value)));

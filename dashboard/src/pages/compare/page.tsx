@@ -22,6 +22,7 @@ import { listOfAddress, listText, NO_LIST } from "./list.ts";
 import { Overlay } from "./overlay.tsx";
 import { OwnOverlay } from "./own_overlay.tsx";
 import styles from "./page.module.css";
+import { RunBars } from "./run_bars.tsx";
 import { RunList } from "./run_list.tsx";
 import { RunTable } from "./run_table.tsx";
 import { fadedIds, MOST_RUNS, parseBest, runsOf, toggled } from "./runs.ts";
@@ -178,6 +179,7 @@ function Comparison({ jobs }: { jobs: Jobs }) {
         </div>
       </div>
       <RunTable runs={runs} faded={faded} settings={settings} results={results} />
+      {runs.length > 1 && <RunBars runs={runs} groups={groups} faded={faded} results={results} />}
       {groups.length > 0 && <Boxes groups={groups} faded={faded} settings={settings.differing} results={results} />}
       {runs.length > 1 && (
         <>

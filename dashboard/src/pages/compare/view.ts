@@ -41,6 +41,8 @@ export const flipParam = param("flip");
 export const scalesParam = param("scales");
 /** The field that sets the colour of lines and points; by default each run has its own colour. */
 export const byParam = param("by");
+/** The result of the bars. */
+export const barParam = param("bar");
 /** The field of the box plots. */
 export const boxParam = param("box");
 /** The fields on the axes of the scatter. */
