@@ -29,7 +29,7 @@ interface Props {
 const ROW = 22; // pixels
 const AXES = 70; // the height of what is above and below the bars
 const GAP = 0.25;
-const LONGEST = 24; // letters of a name
+const LONGEST = 36; // letters of a name
 const FIGURE = 8; // letters of a figure beside its bar
 
 export function BarRows({ title, xName, rows, format, pointed, onPoint, onPick }: Props) {
