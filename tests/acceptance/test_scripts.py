@@ -25,6 +25,7 @@ import sys, time
 from hora import run
 
 latest = run.latest_checkpoint()
+time.sleep(run.rank * run.params.get("late_s", 0))
 done = 0 if latest is None else int((latest / "step").read_text())
 print("from step", done, "with", sys.argv[1:], flush=True)
 for step in range(done + 1, {STEPS} + 1):
@@ -128,7 +129,7 @@ def reported_ranks(client: Service, job_id: str) -> set[int]:
 
 
 def test_a_script_is_paused_at_one_step_and_goes_on_there(stack_of_code: Stack, person: Service) -> None:
-    job_id = submitted(stack_of_code, params={"pace_s": 1.0})
+    job_id = submitted(stack_of_code, params={"pace_s": 1.0, "late_s": 2.0})  # when it goes on, rank 0 ends meanwhile
     until(lambda: reported_ranks(person, job_id) == {0, 1}, what="a report of both ranks")
     person.pause(job_id)
     paused = until(lambda: person.attempts(job_id)[0]["end_reason"], what="the pause")

@@ -40,25 +40,31 @@ class RunState:
 
 
 class Checkpoints:
-    """The complete checkpoints of a job on this host."""
+    """The complete checkpoints of a job on this host, in one of its attempts.
+
+    The ranks of a script do not wait for each other: one may begin when rank 0 has saved several times. So all begin
+    with the same checkpoint, which is of an earlier attempt, and it stays as long as the attempt lasts.
+    """
 
     def __init__(self, folder: Path, *, attempt: int, keep: int) -> None:
         self._folder = folder
         self.own = attempt_folder(folder, attempt)
         self._keep = keep
+        self._begun_with: Path | None = None
         self._measure_at = 0.0
         self._measured_bytes = 0
 
-    def newest(self) -> Path | None:
-        """The newest complete checkpoint of all attempts of which the rank was told; None if there is none.
+    def begin(self) -> Path | None:
+        """The checkpoint that the attempt begins with: the newest one of earlier attempts; None if there is none.
 
-        A script that was killed in the moment before it told may have reported steps that nobody stored. To continue
-        after them would leave a gap in its curves.
+        It is complete, and its rank was told of it. A script that was killed in the moment before it told may have
+        reported steps that nobody stored. To continue after them would leave a gap in its curves.
         """
         found = self._complete()
         states = self._states()
-        noted = [folder for folder in found if str(step_of(folder)) in states]
-        return noted[-1] if noted else None
+        noted = [folder for folder in found if folder.parent != self.own and str(step_of(folder)) in states]
+        self._begun_with = noted[-1] if noted else None
+        return self._begun_with
 
     def own_of(self, step: int) -> Path:
         """The folder of this attempt's checkpoint of the step. It is there if the checkpoint is complete."""
@@ -72,11 +78,12 @@ class Checkpoints:
     def saved(self, step: int, state: RunState) -> tuple[int, int]:
         """Note that the checkpoint of a step is complete, and remove the oldest ones beyond the number to keep.
 
-        Returns how many are left, and their bytes.
+        The one that the attempt began with stays. Returns how many are left, and their bytes.
         """
         complete = self._complete()
-        _remove(complete[: -self._keep])
-        kept = complete[-self._keep :]
+        removed = [folder for folder in complete[: -self._keep] if folder != self._begun_with]
+        _remove(removed)
+        kept = [folder for folder in complete if folder not in removed]
         known = {str(step_of(folder)) for folder in kept}
         states = {**self._states(), str(step): state}
         with unless_full():

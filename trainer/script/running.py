@@ -127,10 +127,10 @@ class ScriptRun:
             make_private(checkpoints.own)
             self._writable += [artifacts, checkpoints.own]
         # On other hosts than that of rank 0 a script does not see them, also if the hosts share their storage.
-        newest = checkpoints.newest() if launch["checkpoints_dir"] in script["readable"] else None
+        first = checkpoints.begin() if launch["checkpoints_dir"] in script["readable"] else None
         folders = {
             "channel": str(run_folder / "channel"), "control": str(run_folder / "control"), "artifacts": str(artifacts),
-            "checkpoints": str(checkpoints.own), "latest_checkpoint": None if newest is None else str(newest),
+            "checkpoints": str(checkpoints.own), "latest_checkpoint": None if first is None else str(first),
         }  # fmt: skip
         self._run_file = run_folder / "run.json"
         self._run_file.write_bytes(_json(run_values(
