@@ -41,12 +41,16 @@ class Pruner:
         return max((rung for rung in self._rungs(epoch, checkpoint_every) if rung <= epoch), default=None)
 
     def ends(self, curve: Series, others: Sequence[Series], complete: Sequence[Series], *, rung: int) -> bool:
-        """Whether the trial ends at this rung. `others` are all other trials, `complete` those that were not pruned."""
+        """Whether the trial ends at this rung. `others` are all other trials, `complete` those that were not pruned.
+
+        One that completed before this rung counts with its best value: a trial is not better because it trains longer.
+        """
         own = self._value(curve, rung)
         if self._prune.name == "median":
             rivals = [value for value in self._values(complete, rung) if isfinite(value)]
             return len(rivals) >= _FEWEST_COMPLETE and own < median(rivals)
-        competing = sorted([own, *self._values(others, rung)], reverse=True)
+        ended_before = [self._value(curve, rung) for curve in complete if 0 < max(curve, default=0) < rung]
+        competing = sorted([own, *self._values(others, rung), *ended_before], reverse=True)
         return own < competing[max(1, len(competing) // self._prune.reduction) - 1]
 
     def _rungs(self, last: int, every: int) -> Sequence[int]:

@@ -219,6 +219,14 @@ def test_a_trial_goes_on_while_it_is_among_the_best_third() -> None:
     assert pruner(mode="min").ends(flat(0.45, 3), others, (), rung=3)
 
 
+def test_a_trial_is_compared_with_those_that_completed_before_its_rung() -> None:
+    complete, pruned = flat(0.9, 12), flat(0.1, 49)
+
+    assert pruner(min_epochs=2).ends(flat(0.2, 60), [complete, pruned], [complete], rung=18)
+    assert not pruner(min_epochs=2).ends(flat(0.95, 60), [complete, pruned], [complete], rung=18)
+    assert not pruner(min_epochs=2).ends(flat(0.2, 60), [complete, pruned], (), rung=18)
+
+
 def test_the_median_needs_five_complete_trials() -> None:
     complete = [flat(value, 9) for value in (0.1, 0.2, 0.3, 0.4, 0.5)]
 
