@@ -196,7 +196,7 @@ def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:
             diary = client.download_artifact(job_id, "diary", short_folder / "diary")
             return {int(line) for line in diary.read_text().split()} == set(range(1, STEPS + 1))
 
-        until(has_whole_diary, what="all that both attempts wrote")
+        until(has_whole_diary, what="all that both attempts wrote", within_s=COPIED_WITHIN_S)
 
 
 def test_what_people_send_reaches_hosts_that_share_no_disk(site: Site, tmp_path: Path) -> None:
