@@ -1,4 +1,4 @@
-// Bars that lie side by side below each other, one for each run or group, from zero. Click a bar to keep it highlighted.
+// Horizontal bars from zero, one for each run or group. Click a bar to keep it highlighted.
 
 import { FiguresTable } from "./figures_table.tsx";
 import { Frame, LETTER } from "./frame.tsx";
@@ -17,6 +17,8 @@ export interface BarRow {
 interface Props {
   title: string;
   xName: string;
+  /** What a bar is of, such as a run. */
+  rowName: string;
   rows: readonly BarRow[];
   format: (value: number) => string;
   /** The keys of the bars that the pointer is at, anywhere on the page. */
@@ -32,7 +34,7 @@ const GAP = 0.25;
 const LONGEST = 36; // letters of a name
 const FIGURE = 8; // letters of a figure beside its bar
 
-export function BarRows({ title, xName, rows, format, pointed, onPoint, onPick }: Props) {
+export function BarRows({ title, xName, rowName, rows, format, pointed, onPoint, onPick }: Props) {
   const values = rows.map(({ value }) => value);
   const isPointedAt = ({ key }: BarRow): boolean => pointed.includes(key);
   const isFaint = (row: BarRow): boolean => rows.some(isPointedAt) && !isPointedAt(row);
@@ -45,7 +47,7 @@ export function BarRows({ title, xName, rows, format, pointed, onPoint, onPick }
     <Frame
       title={title}
       xName={xName}
-      yName=""
+      yName={rowName}
       height={AXES + ROW * rows.length}
       entries={[]}
       axes={({ left, right, top, bottom }) => {
@@ -59,11 +61,11 @@ export function BarRows({ title, xName, rows, format, pointed, onPoint, onPick }
       table={
         <FiguresTable
           title={title}
-          columns={["run", xName]}
+          columns={[rowName, xName]}
           rows={rows.map(({ name, value }) => [name, format(value)])}
         />
       }
-      cells={() => [["run", "id", xName], ...rows.map(({ name, key, value }) => [name, key, value])]}
+      cells={() => [[rowName, "id", xName], ...rows.map(({ name, key, value }) => [name, key, value])]}
     >
       {(x, _, { top, bottom }) => {
         const places = bands(rows.length, [top, bottom], GAP);

@@ -42,7 +42,8 @@ export function valueAxis(
   format: (value: number) => string,
 ): Axis {
   const room = greatest > least ? (greatest - least) * 0.08 : Math.abs(greatest) * 0.1 || 1;
-  const from = isFromZero ? Math.min(0, least < 0 ? least - room : 0) : Math.max(0, least - room);
+  const below = isFromZero && least < 0 ? least - room : 0;
+  const from = isFromZero ? below : Math.max(0, least - room);
   const most = Math.min(greatest + room, maximum);
   const to = Math.max(isFromZero ? Math.max(0, most) : most, from + 1e-12);
   const scale = new Scale(rounded([from, to], 5), range);

@@ -49,7 +49,7 @@ class Pruner:
         if self._prune.name == "median":
             rivals = [value for value in self._values(complete, rung) if isfinite(value)]
             return len(rivals) >= _FEWEST_COMPLETE and own < median(rivals)
-        ended_before = [self._value(curve, rung) for curve in complete if 0 < max(curve, default=0) < rung]
+        ended_before = [self._value(other, rung) for other in complete if 0 < max(other, default=0) < rung]
         competing = sorted([own, *self._values(others, rung), *ended_before], reverse=True)
         return own < competing[max(1, len(competing) // self._prune.reduction) - 1]
 

@@ -5,7 +5,7 @@ import type { Field } from "./fields.ts";
 import type { Group } from "./groups.ts";
 import type { Run } from "./runs.ts";
 
-/** Rows for the runs that have a number, or without runs of their own for each group. The best comes first. */
+/** A row for each group, or without groups for each run, if it has a number there. The best comes first. */
 export function ranked(runs: readonly Run[], groups: readonly Group[], field: Field): BarRow[] {
   const rows = groups.length > 0 ? groups.flatMap((group) => ofGroup(runs, group, field)) : ofRuns(runs, field);
   return rows.sort((a, b) => (field.better === "less" ? a.value - b.value : b.value - a.value));

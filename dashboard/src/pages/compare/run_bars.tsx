@@ -38,6 +38,7 @@ export function RunBars({ runs, groups, faded, results }: Props) {
         <BarRows
           title="Bars"
           xName={isGroup ? `${field.label}, mean of each group` : field.label}
+          rowName={isGroup ? "group" : "run"}
           rows={rows.slice(0, MOST)}
           format={field.format}
           pointed={focus === null ? [] : [focus]}
