@@ -375,7 +375,7 @@ def test_what_one_browser_does_to_a_job_another_one_shows_without_asking_again(
     service.pause(job_id)
     expect(of_job.get_by_role("button", name="Resume")).to_be_visible()
     service.resume(job_id)
-    expect(of_job.get_by_role("button", name="Pause")).to_be_visible()
+    expect(of_job.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     service.cancel(job_id)
     expect(of_job.get_by_text("cancelled").first).to_be_visible()
     expect(row).to_have_count(0)
