@@ -6,6 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.25
 _WORK_S = 0.1  # long enough that other processes get the core several times
 
 
@@ -13,14 +14,16 @@ def until(condition: Callable[[], T], *, within_s: float = 240.0, what: str = "t
     """Call `condition` until its answer is true, and return that. Raises `AssertionError` after `within_s`.
 
     Only a condition that never comes true reaches the limit. A long one costs nothing, and a busy machine needs it.
+    The longer it waits, the longer are its pauses: many conditions ask the service, which other tests need too.
     """
-    deadline = time.monotonic() + within_s
+    began = time.monotonic()
     while True:
         if answer := condition():
             return answer
-        if time.monotonic() > deadline:
+        waited_s = time.monotonic() - began
+        if waited_s > within_s:
             raise AssertionError(f"{what} did not come true within {within_s:g} s; the last answer was {answer!r}")
-        time.sleep(0.02)
+        time.sleep(min(max(_SHORTEST_PAUSE_S, waited_s / 10), _LONGEST_PAUSE_S))
 
 
 def slowdown() -> float:
