@@ -17,10 +17,6 @@ from tests.waiting import until
 
 SETTINGS = {"HORA_QUEUE_QUANTUM_S": "3"}
 SLOTS = (2, 2)  # alike, because losses depend on the threads of a rank in the last digits, and these on the host
-KILLS = (  # the harms of the round in `make test`
-    Harm.KILL_RANK, Harm.KILL_LAUNCHER, Harm.KILL_SUPERVISOR, Harm.KILL_WORKER, Harm.KILL_BROKER, Harm.KILL_DATABASE,
-    Harm.DROP_CONNECTIONS,
-)  # fmt: skip
 _OWNERS = ("ann", "ben", "cara")
 _KINDS = (("mlp", 1), ("lenet5", 1), ("lenet5", 2))  # models and GPUs; the site has slots for one of each
 _EPOCHS = 100  # a job trains for longer than an attempt is left alone, also if faults delay the dispatcher
