@@ -54,7 +54,7 @@ class Troubles:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     if chromium.PATH is None:
-        pytest.skip("there is no Chromium here (Debian: apt-get install chromium)")
+        pytest.skip("there is no Chromium here (Debian: apt-get install chromium-headless-shell)")
     expect.set_options(timeout=PATIENCE_MS)
     with chromium.chromium() as browser:
         yield browser
