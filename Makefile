@@ -55,10 +55,11 @@ quick: .venv/ready ## Run the unit tests, in about a minute
 	$(BIN)/pytest tests/unit --numprocesses $(PROCESSES) --dist loadfile
 
 # PROCESSES share the files in their order. Files that train come first, so that no process works alone at the end.
-# On two cores three are faster than two, because a quarter of the time a test waits.
+# On two cores three are faster than two, because a quarter of the time a test waits. The tests start hundreds of
+# processes of Hora. Each would compile all modules anew if none could store what it compiled.
 PROCESSES ?= 3
 test: setup .venv-peers/ready ## Run the whole test suite
-	$(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 up: setup ## Start the stack on this machine
 	@$(BIN)/hora up -d

@@ -13,6 +13,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.runtime.processes import mark_of
 from jobs.telemetry.blocks import points_of_block
+from tests.unhurried import MODEL, unhurried
 from tests.waiting import slowdown, until
 from worker.attempt.processes import pids_of_supervisors, pids_with_mark
 
@@ -23,12 +24,13 @@ ENDLESS = {
     "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2,
     "epochs": 100_000, "early_stopping": None,
 }  # fmt: skip
+UNHURRIED = ENDLESS | {"model": MODEL}  # on the stack `breakable` and on hosts of their own
 
 
 @pytest.fixture(scope="module")
 def breakable(session_folder: Path) -> Iterator[Stack]:
-    """The module's own stack, for tests that kill parts of it."""
-    with Stack(session_folder / "breakable", port=0, slots=2) as stack:
+    """The module's own stack, for tests that kill parts of it. It may train the unhurried network."""
+    with unhurried(), Stack(session_folder / "breakable", port=0, slots=2) as stack:
         yield stack
 
 

@@ -37,6 +37,7 @@ from jobs.runtime.processes import command_line, pids
 from tests import namespaces
 from tests.acceptance.forwarder import carry
 from tests.namespaces import ALONE, ROOT, bridge, connect, run, running_process
+from tests.unhurried import allowing
 from tests.waiting import until
 from worker.attempt.processes import pids_with_mark
 
@@ -146,7 +147,7 @@ class Hosts:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = ("database", "broker", "migrations", "api")
             with pytest.MonkeyPatch.context() as patch:
-                for name, value in self.api_environment.items():
+                for name, value in (allowing() | dict(self.api_environment)).items():
                     patch.setenv(name, value)
                 self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
             self.client = opened.enter_context(Service(self.stack.url, self.stack.token))
@@ -222,7 +223,7 @@ class Hosts:
 
     def _environment(self, name: str) -> dict[str, str]:
         return {
-            "PYTHONPATH": str(ROOT),
+            **allowing({"PYTHONPATH": str(ROOT)}),
             "PYTHONUNBUFFERED": "1",
             "HORA_HOME": str(self.folder / "home"),
             "HORA_HOST_NAME": name,

@@ -14,7 +14,7 @@ from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import environment, mark_of
-from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
+from tests.acceptance.conftest import UNHURRIED, Json, points, wait_for_epochs
 from tests.acceptance.hosts import Host, Hosts, reason_to_skip
 from tests.integration.jobs import code_rows
 from tests.waiting import slowdown, until
@@ -149,7 +149,7 @@ def test_a_script_on_two_hosts_meets_is_paused_at_one_step_and_goes_on(hosts: Ho
 
 def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_hosts(hosts: Hosts) -> None:
     client = hosts.client
-    job = client.submit(ENDLESS)
+    job = client.submit(UNHURRIED)
     wait_for_epochs(client, job["id"], epochs=2)
     member_host = hosts[shares(client, job["id"])[0][1]]
     (rank,) = ranks_on(member_host, job["id"], 1)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import ENDLESS, Json, wait_for_epochs
+from tests.acceptance.conftest import UNHURRIED, Json, wait_for_epochs
 from tests.acceptance.hosts import Host, Hosts, reason_to_skip
 from tests.waiting import slowdown, until
 
@@ -102,7 +102,7 @@ def slot_states(hosts: Hosts, host: Host) -> list[str]:
 def test_a_job_continues_after_its_lead_host_and_then_its_other_host_is_cut_off(hosts: Hosts) -> None:
     """First the lead host is cut off. When it is back, the other host, where the job continued, is cut off."""
     client = hosts.client
-    job = client.submit({**ENDLESS, "min_gpus": 1})
+    job = client.submit({**UNHURRIED, "min_gpus": 1})
     wait_for_epochs(client, job["id"], epochs=2)
     attempt = client.attempts(job["id"])[-1]
     (lead, other), number = (hosts[share["host"]] for share in attempt["shares"]), attempt["number"]

@@ -22,7 +22,7 @@ from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import ENDLESS, Json, points, wait_for_epochs
+from tests.acceptance.conftest import UNHURRIED, Json, points, wait_for_epochs
 from tests.acceptance.hosts import HUB_IP, Hosts, as_socket, reason_to_skip
 from tests.archives import chips
 from tests.commands import hora_process
@@ -34,7 +34,7 @@ from tests.waiting import slowdown, until
 pytestmark = pytest.mark.timeout(2400)  # the limits below, and more
 
 SPEC = {
-    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 60, "early_stopping": None,
+    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 20, "early_stopping": None,
 }  # fmt: skip
 ON_CHIPS = {
     "dataset": "chips", "model": "lenet5", "batch_size": 4, "learning_rate": 0.01, "epochs": 1, "early_stopping": None,
@@ -224,7 +224,7 @@ def test_what_people_send_reaches_hosts_that_share_no_disk(site: Site, tmp_path:
 
 def test_training_goes_on_whatever_becomes_of_the_store(patient_site: Site) -> None:
     client, link = patient_site.client, patient_site.link
-    job_id = client.submit(ENDLESS | {"gpus": 1})["id"]
+    job_id = client.submit(UNHURRIED | {"gpus": 1})["id"]
     wait_for_epochs(client, job_id, epochs=1)
     until(lambda: copied_steps(client, job_id), what="a checkpoint in the store", within_s=COPIED_WITHIN_S)
     for fault in (

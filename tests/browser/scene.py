@@ -19,6 +19,7 @@ from hora.service.code_folders import code_folder
 from hora.service.sending_code import send_code
 from tests.archives import chips, zip_of
 from tests.browser.views import VIEWS
+from tests.unhurried import MODEL
 from tests.waiting import until
 
 Json = dict[str, Any]
@@ -62,6 +63,7 @@ _RESTARTED: Json = {
     **ENDLESS, "name": "mlp on two - restarted", "model": "mlp", "gpus": 2, "epochs": 60, "labels": {"purpose": "soak"},
 }  # fmt: skip
 _CANCELLED: Json = {**ENDLESS, "name": "wrong labels", "learning_rate": 0.0001, "labels": _TUNING}
+_BRIEF_ENDLESS: Json = {**ENDLESS, "model": MODEL}
 _BRIEF_STUDY: Json = {**STUDY, "base": {**STUDY["base"], "epochs": 2}, "repeats": 1}
 KEEPS = """\
 import numpy as np
@@ -122,7 +124,7 @@ def team_at(url: str, token: str) -> Iterator[Team]:
 
 
 def fill(team: Team, *, briefly: bool = False) -> None:
-    """Submit everything. `briefly`: only what the views name, with few epochs.
+    """Submit everything. `briefly`: only what the views name, with few epochs, on a stack with the unhurried network.
 
     The endless jobs come last: until then both slots are needed.
     """
@@ -145,7 +147,7 @@ def fill(team: Team, *, briefly: bool = False) -> None:
     team.ada.note_study(study, "It does not: two ranks take longer for the same epochs. Next: larger images.")
     team.ada.wait_dataset("chips", dataset, timeout_s=300)
     add_texts(team, study)
-    keep_busy(team)
+    keep_busy(team, _BRIEF_ENDLESS if briefly else ENDLESS)
 
 
 def add_script(team: Team) -> str:
@@ -175,12 +177,12 @@ def add_texts(team: Team, study: str) -> None:
     team.admin.test_webhook(webhook)
 
 
-def keep_busy(team: Team) -> Json:
+def keep_busy(team: Team, endless: Json = ENDLESS) -> Json:
     """Submit a job that runs for hours on one slot, one that waits because of its quota, and one that is paused."""
-    runs = team.ada.submit({**ENDLESS, "project": "night", "labels": {"purpose": "soak"}})
+    runs = team.ada.submit({**endless, "project": "night", "labels": {"purpose": "soak"}})
     wait_for_epochs(team.ada, runs["id"], epochs=1)
-    team.grace.submit({**ENDLESS, "name": "next night", "project": "night", "priority": 60})
-    waits = team.grace.submit({**ENDLESS, "name": "larger batch later", "batch_size": 512, "project": "night"})
+    team.grace.submit({**endless, "name": "next night", "project": "night", "priority": 60})
+    waits = team.grace.submit({**endless, "name": "larger batch later", "batch_size": 512, "project": "night"})
     team.grace.pause(waits["id"])
     return runs
 

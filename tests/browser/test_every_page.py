@@ -14,11 +14,12 @@ from tests.browser.conftest import Troubles
 from tests.browser.layout import assert_still, watch_shifts
 from tests.browser.scene import fill, team_at
 from tests.browser.views import SIZES, VIEWS, View, ids_by_name, path_of
+from tests.unhurried import unhurried
 
 
 @pytest.fixture(scope="module")
 def site(session_folder: Path) -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, unhurried():
         patch.setenv("HORA_CODE", "on")
         with Stack(session_folder / "every-page", port=0, slots=2) as stack:
             with team_at(stack.url, stack.token) as team:
