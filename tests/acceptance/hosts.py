@@ -131,7 +131,10 @@ class Host:
 
 @dataclass
 class Hosts:
-    """A stack whose workers run on hosts of their own, one slot each unless `environment` says otherwise."""
+    """A stack whose workers run on hosts of their own, one slot each unless `environment` says otherwise.
+
+    They may train the unhurried network.
+    """
 
     folder: Path
     names: Sequence[str] = ("ha", "hb")
@@ -147,7 +150,7 @@ class Hosts:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = ("database", "broker", "migrations", "api")
             with pytest.MonkeyPatch.context() as patch:
-                for name, value in (allowing() | dict(self.api_environment)).items():
+                for name, value in {**allowing(), **self.api_environment}.items():
                     patch.setenv(name, value)
                 self.stack = opened.enter_context(Stack(self.folder / "stack", port=0, parts=parts))
             self.client = opened.enter_context(Service(self.stack.url, self.stack.token))

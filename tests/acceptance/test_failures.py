@@ -23,6 +23,7 @@ from tests.acceptance.conftest import (
 from tests.waiting import slowdown, until
 
 RESTARTED = {**UNHURRIED, "epochs": 40}  # some seconds of training
+OUTLASTS_KILLS = 200  # epochs: about a minute, in which a busy machine too starts three parts again
 
 
 def test_cancel_reaches_a_job_that_is_still_starting(operator: Service) -> None:
@@ -80,7 +81,7 @@ def test_a_job_restarts_from_its_checkpoint_after_a_killed_rank_and_a_killed_sup
 
 
 def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, breakable: Stack) -> None:
-    job = operator.submit(UNHURRIED)
+    job = operator.submit({**UNHURRIED, "epochs": OUTLASTS_KILLS})
     wait_for_epochs(operator, job["id"], epochs=5)
     for part in ("worker", "broker", "database"):
         pid = breakable.pid_of(part)
@@ -93,12 +94,10 @@ def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, bre
         until(operator.is_ready, what="the stack's recovery")
         epoch = operator.job(job["id"])["progress"]["epoch"]
         wait_for_epochs(operator, job["id"], epochs=epoch + 2)
-    operator.cancel(job["id"], save=True)
-    ended = operator.wait(job["id"], timeout_s=240)
+    ended = operator.wait(job["id"], timeout_s=600)
 
-    assert (ended["status"], ended["attempt"]) == ("cancelled", 1)
-    epochs = list(points(operator, job["id"], "val_loss"))
-    assert epochs == list(range(1, len(epochs) + 1)), "an epoch is missing or there twice"
+    assert (ended["status"], ended["attempt"]) == ("succeeded", 1)
+    assert list(points(operator, job["id"], "val_loss")) == list(range(1, OUTLASTS_KILLS + 1))
     every_step_once(breakable, job["id"], steps=ended["progress"]["step"])
     no_process_left(operator, job["id"])
 

@@ -34,7 +34,7 @@ from tests.waiting import slowdown, until
 pytestmark = pytest.mark.timeout(2400)  # the limits below, and more
 
 SPEC = {
-    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 20, "early_stopping": None,
+    "dataset": "digits", "model": "mlp", "batch_size": 8, "learning_rate": 0.001, "epochs": 40, "early_stopping": None,
 }  # fmt: skip
 ON_CHIPS = {
     "dataset": "chips", "model": "lenet5", "batch_size": 4, "learning_rate": 0.01, "epochs": 1, "early_stopping": None,
