@@ -69,6 +69,7 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     ])  # fmt: skip
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
     page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
 
     _add(page, '"val-loss" - train/loss', "Gap")
     own = page.get_by_role("region", name="Own charts")
@@ -96,6 +97,27 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     page.reload()
     expect(own.get_by_role("figure", name="Norms")).to_contain_text("layer_2/norm")
     assert _titles(page) == ["Norms", "Gap"]
+
+
+def test_a_dialog_that_is_opened_while_the_one_before_closes_stays_open(page: Page, jobs: list[dict[str, Any]]) -> None:
+    page.goto(f"/jobs/{jobs[0]['id']}")
+    button, dialog = page.get_by_role("button", name="New chart"), page.get_by_role("dialog")
+    button.press("Enter")
+    dialog.get_by_role("textbox", name="Metrics").fill("of the first")
+    dialog.evaluate("""dialog => dialog.addEventListener("close", () => {
+        [...document.querySelectorAll("button")].find((button) => button.textContent === "New chart").click();
+        document.body.dataset.closed = "yes";
+    }, { capture: true })""")  # a press that comes before the page hears that the dialog is closed
+    page.keyboard.press("Escape")
+    expect(page.locator("body[data-closed]")).to_have_count(1)
+    expect(dialog.get_by_role("textbox", name="Metrics")).to_have_value("")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(button).to_be_focused()
+    button.press("Enter")
+    dialog.get_by_role("button", name="Back").press("Enter")
+    expect(dialog).to_have_count(0)
+    expect(button).to_be_focused()
 
 
 def test_the_charts_are_those_of_a_project_and_of_a_link(

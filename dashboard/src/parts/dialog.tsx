@@ -1,6 +1,6 @@
 // Modal dialogs of the browser, which hold the focus and close with Esc: a frame for any content, and a question.
 
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, Ref } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import styles from "./dialog.module.css";
 
@@ -13,24 +13,39 @@ interface FrameProps {
 }
 
 export function Dialog({ title, onClose, isLarge = false, children }: FrameProps) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog
-      ref={dialog}
-      class={`${styles["dialog"]} ${isLarge ? styles["large"] : ""}`}
-      aria-label={title}
-      onClose={onClose}
-    >
+    <dialog {...useModal(onClose)} class={`${styles["dialog"]} ${isLarge ? styles["large"] : ""}`} aria-label={title}>
       <h2>{title}</h2>
       {isLarge && (
-        <button type="button" class={styles["close"]} onClick={() => dialog.current?.close()}>
+        <button type="button" class={styles["close"]} onClick={onClose}>
           Close
         </button>
       )}
       {children}
     </dialog>
   );
+}
+
+interface Modal {
+  ref: Ref<HTMLDialogElement>;
+  onCancel: (event: Event) => void;
+  onClose: () => void;
+}
+
+/** What makes a `<dialog>` modal as long as it is rendered. When it goes, the focus returns to where it was. Esc asks
+ *  `onClose` at once: the event "close" comes later, and by then a person may have opened the next dialog. */
+export function useModal(onClose: () => void): Modal {
+  const ref = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const dialog = ref.current as HTMLDialogElement;
+    dialog.showModal();
+    return () => dialog.close();
+  }, []);
+  return {
+    ref,
+    onCancel: ({ target }) => target === ref.current && onClose(), // fields within have such events too
+    onClose: () => ref.current !== null && onClose(),
+  };
 }
 
 interface Props {

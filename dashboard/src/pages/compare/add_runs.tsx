@@ -1,6 +1,7 @@
 // The picker in a dialog, opened by a button.
 
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
+import { useModal } from "../../parts/dialog.tsx";
 import styles from "./add_runs.module.css";
 import { Picker } from "./picker.tsx";
 
@@ -19,13 +20,11 @@ export function AddRuns(props: Props) {
 }
 
 function PickerDialog({ onClose, ...picker }: Props & { onClose: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class={styles["dialog"]} aria-label="Add runs" onClose={onClose}>
+    <dialog {...useModal(onClose)} class={styles["dialog"]} aria-label="Add runs">
       <header class={styles["header"]}>
         <h2>Add runs</h2>
-        <button type="button" class="primary" onClick={() => dialog.current?.close()}>
+        <button type="button" class="primary" onClick={onClose}>
           Done
         </button>
       </header>
