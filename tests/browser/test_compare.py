@@ -19,7 +19,7 @@ from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.telemetry.ingest import MetricRow, SampleRow, store_metrics, store_samples
-from tests.browser.conftest import PATIENCE_MS
+from tests.browser.conftest import PATIENCE_MS, Troubles
 from tests.code import store_code
 from tests.waiting import until
 
@@ -87,7 +87,7 @@ def test_the_list_of_a_study_has_its_name(page: Page, service: Service) -> None:
     service.cancel_study(study)
 
 
-def test_a_run_that_somebody_deletes_leaves_the_comparison(page: Page, service: Service) -> None:
+def test_a_run_that_somebody_deletes_leaves_the_comparison(page: Page, service: Service, troubles: Troubles) -> None:
     ids = [service.submit({"dataset": "digits", "name": f"brief {n}"})["id"] for n in range(2)]
     for job_id in ids:
         service.cancel(job_id)
@@ -99,6 +99,7 @@ def test_a_run_that_somebody_deletes_leaves_the_comparison(page: Page, service: 
     )
     expect(runs).to_have_count(2)
     expect(named_runs).to_have_count(2)
+    troubles.deleted_ids.append(ids[0])
     service.delete(ids[0])
     expect(runs).to_have_count(1)
     expect(page.get_by_text("1 run", exact=True)).to_be_visible()
