@@ -15,6 +15,7 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Job
 from tests.browser.axe import issues
 from tests.browser.conftest import Troubles
+from tests.waiting import until
 
 API_ALONE = ("database", "broker", "migrations", "api")
 JOBS = 12
@@ -57,18 +58,22 @@ def line(page: Page, place: int) -> Locator:
     return page.get_by_role("group", name=f"Condition {place}")
 
 
+def _offered(field: Locator) -> list[str]:
+    return list(field.evaluate("input => [...input.list.options].map(each => each.value)"))
+
+
 def test_conditions_are_built_with_the_keyboard_changed_at_their_chips_and_undone(page: Page) -> None:
     page.goto("/")
     page.get_by_role("button", name="Filter", exact=True).press("Enter")
     field = line(page, 1).get_by_label("Field")
     expect(field).to_be_focused()
-    assert "spec.batch_size" in field.evaluate("input => [...input.list.options].map(each => each.value)")
+    until(lambda: "spec.batch_size" in _offered(field), what="the field among those that are offered")
     page.keyboard.type("spec.batch_size")
     page.keyboard.press("Tab")
     line(page, 1).get_by_label("Operator").select_option("≥")
     value = line(page, 1).get_by_label("Value")
     value.focus()
-    assert value.evaluate("input => [...input.list.options].map(each => each.value)") == ["32", "64", "128"]
+    until(lambda: _offered(value) == ["32", "64", "128"], what="the values that jobs have")
     page.keyboard.type("128")
     page.keyboard.press("Enter")
     expect_jobs(page, 2, 5, 8, 11)

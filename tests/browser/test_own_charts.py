@@ -53,9 +53,11 @@ def _add(page: Page, metrics: str, title: str = "") -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def _titles(page: Page) -> list[str]:
-    own = page.get_by_role("region", name="Own charts")
-    return [figure.get_attribute("aria-label") or "" for figure in own.get_by_role("figure").all()]
+def _expect_titles(page: Page, *titles: str) -> None:
+    figures = page.get_by_role("region", name="Own charts").get_by_role("figure")
+    expect(figures).to_have_count(len(titles))
+    for place, title in enumerate(titles):
+        expect(figures.nth(place)).to_have_attribute("aria-label", title)
 
 
 def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs: list[dict[str, Any]]) -> None:
@@ -79,13 +81,13 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     page.get_by_role("button", name="Change Gap").press("Enter")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    assert _titles(page) == ["Gap", "layer_*", "log10(train/loss)"]
+    _expect_titles(page, "Gap", "layer_*", "log10(train/loss)")
     page.get_by_role("button", name="Move right").press("Enter")
     page.get_by_role("button", name="Move right").press("Enter")
     expect(page.get_by_role("button", name="Move right")).to_be_disabled()
     expect(page.get_by_role("button", name="Move right")).to_be_focused()
     page.keyboard.press("Escape")
-    assert _titles(page) == ["layer_*", "log10(train/loss)", "Gap"]
+    _expect_titles(page, "layer_*", "log10(train/loss)", "Gap")
 
     page.get_by_role("button", name="Change layer_*").click()
     page.get_by_role("group", name="Chart layer_*").get_by_role("button", name="Edit…").click()
@@ -96,7 +98,7 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     page.get_by_role("button", name="Remove").click()
     page.reload()
     expect(own.get_by_role("figure", name="Norms")).to_contain_text("layer_2/norm")
-    assert _titles(page) == ["Norms", "Gap"]
+    _expect_titles(page, "Norms", "Gap")
 
 
 def test_a_dialog_that_is_opened_while_the_one_before_closes_stays_open(page: Page, jobs: list[dict[str, Any]]) -> None:
@@ -152,7 +154,7 @@ def test_the_charts_are_those_of_a_project_and_of_a_link(
     other.get_by_role("button", name="Keep").click()
     expect(other).not_to_have_url(re.compile("chart="))
     expect(other.get_by_role("button", name="Change layer_*")).to_be_visible()
-    assert _titles(other) == ["layer_*", "Losses"]
+    _expect_titles(other, "layer_*", "Losses")
     other.context.close()
 
 

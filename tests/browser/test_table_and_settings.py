@@ -352,7 +352,7 @@ def test_a_reader_is_not_offered_what_a_reader_may_not_do(browser: Browser, site
         expect(page.get_by_text("New webhook")).to_have_count(0)
         page.goto("/tokens")
         page.get_by_text("New token").click()
-        assert page.get_by_label("Scope").locator("option").all_inner_texts() == ["read"]
+        expect(page.get_by_label("Scope").locator("option")).to_have_text(["read"])
         page.goto("/users")
         expect(page.get_by_role("alert")).to_contain_text("admin")
 
