@@ -355,8 +355,8 @@ def test_an_admin_drags_a_job_in_the_queue_and_moves_one_with_the_keyboard(
 def test_what_one_browser_does_to_a_job_another_one_shows_without_asking_again(
     browser: Browser, site: Stack, page: Page, service: Service, troubles: Troubles
 ) -> None:
-    troubles.allowed.append("404")  # the page of the deleted job asks for it
     job_id = service.submit({"dataset": "digits", "name": "watched", "priority": 90})["id"]
+    troubles.deleted_ids.append(job_id)
     context = browser.new_context(base_url=site.url, storage_state=page.context.storage_state())
     of_job, of_queue = context.new_page(), context.new_page()
     for other, path in ((of_job, f"/jobs/{job_id}"), (of_queue, "/queue")):

@@ -32,8 +32,8 @@ interface Modal {
   onClose: () => void;
 }
 
-/** What makes a `<dialog>` modal as long as it is rendered. When it goes, the focus returns to where it was. Esc asks
- *  `onClose` at once: the event "close" comes later, and by then a person may have opened the next dialog. */
+/** The properties that make a `<dialog>` modal while it is rendered. When it goes, the focus returns to where it was.
+ *  Esc calls `onClose` at once: the event "close" comes later, and by then a person may have opened the next dialog. */
 export function useModal(onClose: () => void): Modal {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
@@ -43,7 +43,7 @@ export function useModal(onClose: () => void): Modal {
   }, []);
   return {
     ref,
-    onCancel: ({ target }) => target === ref.current && onClose(), // fields within have such events too
+    onCancel: ({ target }) => target === ref.current && onClose(), // a file field within has this event too
     onClose: () => ref.current !== null && onClose(),
   };
 }
