@@ -59,7 +59,7 @@ quick: .venv/ready ## Run the unit tests, in about a minute
 # processes of Hora. Each would compile all modules anew if none could store what it compiled.
 PROCESSES ?= 3
 test: setup .venv-peers/ready ## Run the whole test suite
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --costs
 
 up: setup ## Start the stack on this machine
 	@$(BIN)/hora up -d

@@ -38,6 +38,7 @@ from jobs.db.engine import Sessions, engine_for, sessions_for
 if TYPE_CHECKING:
     from hora.service import Service
 
+pytest_plugins = ["tests.costs"]
 _TEMPLATE = "hora_template"
 _numbers = count(1)
 

@@ -1,0 +1,186 @@
+"""What each test file costs: wall time, and the processor time of every process that its tests started.
+
+With `--costs` a run writes `tests/costs.csv` and prints the dearest files. `tests.conftest` loads this plugin. Each
+process of a run measures its own files. What a file leaves running, such as the stack of a session, counts for the file
+that runs meanwhile.
+"""
+
+import csv
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TABLE = Path(__file__).parent / "costs.csv"
+_DEAREST = 20
+_LOOK_S = 0.5  # less than most processes live that leave their parent
+_MARK = "HORA_TESTS_PROCESS"  # in the environment of every process that a process of tests starts
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_COLLECTION = "(collection)"
+
+
+@dataclass
+class Cost:
+    """What the tests of one file took."""
+
+    tests: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A process at the last look: its parent, and the ticks of itself and of the children that it has reaped."""
+
+    parent: int
+    ticks: int
+
+
+@dataclass
+class Meter:
+    """The processor time of this process and all that descend from it, also those whose parents died meanwhile.
+
+    The ticks of a process include those of each child that it reaped. So the living ones are added up, and of the dead
+    only those that no member of the family reaped: those whose parent had died before them.
+    """
+
+    _family: dict[tuple[int, str], _Seen] = field(default_factory=dict)  # by pid and start
+    _lost_ticks: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def start(self) -> None:
+        """Look from time to time, until the process ends."""
+        os.environ[_MARK] = str(os.getpid())
+        threading.Thread(target=self._keep_looking, name="costs", daemon=True).start()
+
+    def cpu_s(self) -> float:
+        """Processor time until now, in seconds."""
+        with self._lock:
+            self._look()
+            return (sum(seen.ticks for seen in self._family.values()) + self._lost_ticks) / _TICKS_PER_S
+
+    def _keep_looking(self) -> None:
+        while True:
+            time.sleep(_LOOK_S)
+            self.cpu_s()
+
+    def _look(self) -> None:
+        before, everybody = self._family, dict(_processes())
+        pids = {os.getpid()} | {pid for pid, start in before if (pid, start) in everybody}
+        while born := [
+            pid for (pid, _), seen in everybody.items() if pid not in pids and _belongs(pid, seen.parent, pids)
+        ]:
+            pids.update(born)
+        self._family = {key: seen for key, seen in everybody.items() if key[0] in pids}
+        parents = {pid for pid, _ in before}
+        for key, seen in before.items():
+            if key not in self._family and seen.parent not in parents:
+                self._lost_ticks += seen.ticks
+
+
+def _belongs(pid: int, parent: int, family: set[int]) -> bool:
+    if parent != 1:
+        return parent in family
+    try:
+        return f"{_MARK}={os.getpid()}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def _processes() -> Iterator[tuple[tuple[int, str], _Seen]]:
+    """Every process with what it used, from /proc/PID/stat (proc_pid_stat(5)); zombies too."""
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with suppress(OSError), open(f"/proc/{entry}/stat", "rb") as stat:
+                fields = stat.read().rpartition(b")")[2].split()  # the name before may hold anything
+                ticks = sum(int(ticks) for ticks in fields[11:15])
+                yield (int(entry), fields[19].decode()), _Seen(parent=int(fields[1]), ticks=ticks)
+
+
+class Costs:
+    """Measures the files whose tests run in this process."""
+
+    def __init__(self) -> None:
+        self.of_files: dict[str, Cost] = {}
+        self._meter = Meter()
+        self._meter.start()
+        self._mark = (time.monotonic(), 0.0)
+
+    def pytest_collection_finish(self) -> None:
+        self._charge(_COLLECTION)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+        answer = yield
+        name = item.nodeid.partition("::")[0]
+        self.of_files.setdefault(name, Cost()).tests += 1
+        if nextitem is None or nextitem.path != item.path:
+            self._charge(name)
+        return answer
+
+    def _charge(self, name: str) -> None:
+        wall_s, cpu_s = time.monotonic(), self._meter.cpu_s()
+        cost = self.of_files.setdefault(name, Cost())
+        cost.wall_s += wall_s - self._mark[0]
+        cost.cpu_s += cpu_s - self._mark[1]
+        self._mark = (wall_s, cpu_s)
+
+
+class Report:
+    """Collects what the processes of a run measured, writes the table, and prints the dearest files."""
+
+    def __init__(self, own: Costs | None) -> None:
+        self._own = own  # of a run in one process
+        self._parts: list[dict[str, Any]] = []
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._parts.append(getattr(node, "workeroutput", {}).get("costs", {}))  # none of a process that crashed
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        costs: dict[str, Cost] = {}
+        for part in self._parts if self._own is None else [_as_json(self._own)]:
+            for name, (tests, wall_s, cpu_s) in part.items():
+                cost = costs.setdefault(name, Cost())
+                cost.tests, cost.wall_s, cost.cpu_s = cost.tests + tests, cost.wall_s + wall_s, cost.cpu_s + cpu_s
+        lines = sorted(costs.items(), key=lambda each: each[1].cpu_s, reverse=True)
+        with TABLE.open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["file", "tests", "wall_s", "cpu_s"])
+            table.writerows([name, each.tests, f"{each.wall_s:.2f}", f"{each.cpu_s:.2f}"] for name, each in lines)
+        whole_s = sum(cost.cpu_s for cost in costs.values())
+        terminalreporter.section(f"dearest files of {whole_s:.0f} s of processor time")
+        for name, cost in lines[:_DEAREST]:
+            terminalreporter.write_line(f"{cost.cpu_s:8.1f} s {cost.wall_s:8.1f} s wall  {cost.tests:5} tests  {name}")
+        terminalreporter.write_line(f"all of them: {TABLE}")
+
+
+def _as_json(costs: Costs) -> dict[str, Any]:
+    return {name: (cost.tests, cost.wall_s, cost.cpu_s) for name, cost in costs.of_files.items()}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", action="store_true", help="write tests/costs.csv, and print the dearest files")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--costs"):
+        return
+    is_part = hasattr(config, "workerinput")  # one of the processes of a run
+    costs = None if not is_part and config.getoption("numprocesses", None) else Costs()
+    if costs is not None:
+        config.pluginmanager.register(costs, "costs")
+    if not is_part:
+        config.pluginmanager.register(Report(costs), "costs-report")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if costs := session.config.pluginmanager.get_plugin("costs"):
+        if (output := getattr(session.config, "workeroutput", None)) is not None:
+            output["costs"] = _as_json(costs)
