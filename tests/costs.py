@@ -181,6 +181,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if costs := session.config.pluginmanager.get_plugin("costs"):
-        if (output := getattr(session.config, "workeroutput", None)) is not None:
-            output["costs"] = _as_json(costs)
+    costs = session.config.pluginmanager.get_plugin("costs")
+    if costs is not None and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["costs"] = _as_json(costs)
