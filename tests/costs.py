@@ -9,7 +9,8 @@ import csv
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,18 +37,24 @@ class Cost:
 
 @dataclass(frozen=True)
 class _Seen:
-    """A process at the last look: its parent, and the ticks of itself and of the children that it has reaped."""
+    """A process at the last look: its parent, its own ticks, and those of the children that it has reaped."""
 
     parent: int
-    ticks: int
+    own_ticks: int
+    reaped_ticks: int
+
+    @property
+    def ticks(self) -> int:
+        return self.own_ticks + self.reaped_ticks
 
 
 @dataclass
 class Meter:
     """The processor time of this process and all that descend from it, also those whose parents died meanwhile.
 
-    The ticks of a process include those of each child that it reaped. So the living ones are added up, and of the dead
-    only those that no member of the family reaped: those whose parent had died before them.
+    The ticks of a process include those of each child that it reaped. So the living ones are added up. Nobody may have
+    reaped a dead one: its parent had died before, or lets the kernel do it, as the template of warm ranks does. Then
+    what the nearest living ancestor did not get is added.
     """
 
     _family: dict[tuple[int, str], _Seen] = field(default_factory=dict)  # by pid and start
@@ -78,10 +85,27 @@ class Meter:
         ]:
             pids.update(born)
         self._family = {key: seen for key, seen in everybody.items() if key[0] in pids}
-        parents = {pid for pid, _ in before}
-        for key, seen in before.items():
-            if key not in self._family and seen.parent not in parents:
-                self._lost_ticks += seen.ticks
+        self._lost_ticks += _not_reaped(before, self._family)
+
+
+def _not_reaped(before: Mapping[tuple[int, str], _Seen], now: Mapping[tuple[int, str], _Seen]) -> int:
+    """The ticks of those that have died since `before`, as far as no living ancestor has got them."""
+    before_by_pid = {pid: seen for (pid, _), seen in before.items()}
+    alive = {pid: seen for (pid, _), seen in now.items()}
+    expected: Counter[int] = Counter()
+    for key, seen in before.items():
+        if key not in now:
+            ancestor = seen.parent
+            while ancestor not in alive and ancestor in before_by_pid:
+                ancestor = before_by_pid[ancestor].parent
+            expected[ancestor] += seen.ticks
+    lost = 0
+    for ancestor, ticks in expected.items():
+        has_got = 0
+        if ancestor in alive and ancestor in before_by_pid:
+            has_got = alive[ancestor].reaped_ticks - before_by_pid[ancestor].reaped_ticks
+        lost += max(0, ticks - has_got)
+    return lost
 
 
 def _belongs(pid: int, parent: int, family: set[int]) -> bool:
@@ -99,8 +123,11 @@ def _processes() -> Iterator[tuple[tuple[int, str], _Seen]]:
         if entry.isdigit():
             with suppress(OSError), open(f"/proc/{entry}/stat", "rb") as stat:
                 fields = stat.read().rpartition(b")")[2].split()  # the name before may hold anything
-                ticks = sum(int(ticks) for ticks in fields[11:15])
-                yield (int(entry), fields[19].decode()), _Seen(parent=int(fields[1]), ticks=ticks)
+                user, system, reaped_user, reaped_system = (int(ticks) for ticks in fields[11:15])
+                yield (
+                    (int(entry), fields[19].decode()),
+                    _Seen(int(fields[1]), own_ticks=user + system, reaped_ticks=reaped_user + reaped_system),
+                )
 
 
 class Costs:
