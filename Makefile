@@ -16,8 +16,8 @@ BIN := .venv/bin
 NPM := cd dashboard && PATH="$(CURDIR)/$(BIN):$$PATH" npm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dashboard docs demo quick test up down types check format chaos upgrade fuzz bench screenshots \
-	compose-test gpu-build-test gpu-test lock clean prerequisites another-device
+.PHONY: help setup dashboard docs demo quick test test-long test-all up down types check format chaos upgrade fuzz bench \
+	screenshots compose-test gpu-build-test gpu-test lock clean prerequisites another-device
 
 # What .venv holds, and whether HORA_DEVICE (auto, cpu or gpu) asks for something else.
 HELD = $(if $(wildcard .venv/lib/python*/site-packages/tensorflow-[0-9]*.dist-info),gpu,cpu)
@@ -58,8 +58,15 @@ quick: .venv/ready ## Run the unit tests, in about a minute
 # On two cores three are faster than two, because a quarter of the time a test waits. The tests start hundreds of
 # processes of Hora. Each would compile all modules anew if none could store what it compiled.
 PROCESSES ?= 3
-test: setup .venv-peers/ready ## Run the whole test suite
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --costs
+SUITE = env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder --costs
+test: setup .venv-peers/ready ## Run the tests that every change must pass
+	$(SUITE) --tier short
+
+PART ?= long
+test-long: setup ## Run the long tests: what fails at random, every page, versions (PART=faults, pages or versions)
+	$(SUITE) --tier $(PART)
+
+test-all: test test-long ## Run all tests
 
 up: setup ## Start the stack on this machine
 	@$(BIN)/hora up -d

@@ -6,12 +6,13 @@
     sessions        test      `jobs.db.engine.Sessions` on `database`
     broker_url      session   address of an embedded Valkey, in the form that Celery takes
     broker          test      the same address; the broker is emptied first
-    stack           session   the whole stack with two CPU slots: `.url .token .database_url .broker_url
-                              .pid_of("worker") .log_of("worker") .home`
+    stack           session   the whole stack with two CPU slots and the settings of `tests.stack_settings`: `.url
+                              .token .database_url .broker_url .pid_of("worker") .log_of("worker") .home`
     client          session   a `hora.service.Service` on `stack`
 
-A test that kills a part of the stack, or needs other settings, makes its own: `with Stack(home, port=0, slots=2)`
-in a folder from `short_folder`. Everything also stops when this process is killed: a keeper watches it.
+A test may kill a part of the stack: the keeper starts it again, and the test waits for that. A test that needs other
+settings makes a stack of its own: `with Stack(home, port=0, slots=2)` in a folder from `short_folder`.
+Everything also stops when this process is killed: a keeper watches it.
 """
 
 import os
@@ -34,11 +35,12 @@ from sqlalchemy import Engine
 import migrations
 from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
+from tests.stack_settings import stack_settings
 
 if TYPE_CHECKING:
     from hora.service import Service
 
-pytest_plugins = ["tests.costs"]
+pytest_plugins = ["tests.costs", "tests.tiers"]
 _TEMPLATE = "hora_template"
 _numbers = count(1)
 
@@ -166,7 +168,7 @@ def sessions(engine: Engine) -> Sessions:
 @pytest.fixture(scope="session")
 def stack(session_folder: Path) -> Iterator[Stack]:
     """The whole stack: database, broker, api and a worker with two CPU slots."""
-    with Stack(session_folder / "stack", port=0, slots=2) as stack:
+    with stack_settings(session_folder), Stack(session_folder / "stack", port=0, slots=2) as stack:
         yield stack
 
 

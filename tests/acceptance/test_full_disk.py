@@ -14,6 +14,8 @@ from tests.acceptance.conftest import ENDLESS, ended, kinds, no_process_left, po
 from tests.full_disks import fill_up, small_disk
 from tests.waiting import until
 
+pytestmark = pytest.mark.long("faults")
+
 EPOCHS, STEPS = 30, 42  # steps of an epoch: 1,350 samples in batches of 32
 
 

@@ -15,6 +15,8 @@ from hora.service import Service
 from tests.commands import environment
 from tests.page_sessions import ID, Command, File, differences, session
 
+pytestmark = pytest.mark.long("pages")
+
 ROOT = Path(__file__).parents[2]
 _IN_ORDER = ("README.md", "docs/how-to/*.md", "docs/tutorials/*.md")  # the tutorial stops the stack
 PAGES = [str(page.relative_to(ROOT)) for pages in _IN_ORDER for page in sorted(ROOT.glob(pages))]

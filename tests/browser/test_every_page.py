@@ -16,6 +16,8 @@ from tests.browser.scene import fill, team_at
 from tests.browser.views import SIZES, VIEWS, View, ids_by_name, path_of
 from tests.unhurried import unhurried
 
+pytestmark = pytest.mark.long("pages")
+
 
 @pytest.fixture(scope="module")
 def site(session_folder: Path) -> Iterator[Stack]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long("faults")
+
 ROOT = Path(__file__).parents[2]
 SEED, JOBS = 1, 20  # the fewest jobs with which a round has every wish at every moment (see `test_script`)
 
