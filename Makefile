@@ -63,7 +63,7 @@ test: setup .venv-peers/ready ## Run the tests that every change must pass
 	$(SUITE) --tier short
 
 PART ?= long
-test-long: setup ## Run the long tests: what fails at random, every page, versions (PART=faults, pages or versions)
+test-long: setup ## Run the long tests: what fails at random, clusters, releases (PART=faults, hosts or releases)
 	$(SUITE) --tier $(PART)
 
 test-all: test test-long ## Run all tests

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hora.service import Service
 from tests.unhurried import MODEL, allowing
+from tests.waiting import until
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # where Debian's PyTorch is
 SECRET = secrets.token_hex(16)  # in the environment of the worker and the api
@@ -34,9 +36,7 @@ def stack_settings(folder: Path) -> Iterator[None]:
         "HORA_MODELS": f"{MODEL},{STUBBORN}",
         "HORA_SECRET_OF_THE_WORKER": SECRET,
         "HORA_RESTART_BACKOFF_S": "0.1",
-        "HORA_RECONCILE_PERIOD_S": "0.3",
-        "HORA_SEARCH_PERIOD_S": "0.2",
-        "HORA_IDLE_PERIOD_S": "0.5",
+        "HORA_IDLE_PERIOD_S": "2",
         "HORA_QUEUE_QUANTUM_S": str(QUANTUM_S),
         "HORA_SAVE_GRACE_S": "20",
     }
@@ -44,3 +44,11 @@ def stack_settings(folder: Path) -> Iterator[None]:
         for name, value in values.items():
             patch.setenv(name, value)
         yield
+
+
+def end_all_jobs(client: Service) -> None:
+    """Cancel what goes on or waits on the stack, and wait for free slots: other modules use it next."""
+    for status in ("queued", "launching", "running"):
+        for job in client.jobs(status=status):
+            client.cancel(job["id"])
+    until(lambda: {slot["state"] for host in client.hosts() for slot in host["slots"]} <= {"free"}, what="free slots")

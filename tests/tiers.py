@@ -15,9 +15,9 @@ import pytest
 SHORT, LONG = "short", "long"
 # `.ci/run` runs one part of the long tier at each landing. So each part may take a third of the time.
 PARTS = {
-    "faults": "processes, hosts, disks, networks and stores that fail at any moment",
-    "pages": "every page of the dashboard in every form, and the commands on the pages of the documentation",
-    "versions": "upgrades, requests made at random, the build for GPUs, and containers",
+    "faults": "chaos, full disks, a store that fails, killed processes of a search",
+    "hosts": "Slurm and its faults, partitions, lost hosts, networks",
+    "releases": "every page in every form, the commands of the documentation, the upgrade, random requests, builds",
 }
 
 

@@ -1,7 +1,6 @@
 """Fixtures and helpers for tests that run whole jobs on a whole stack."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,8 @@ from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.runtime.processes import mark_of
 from jobs.telemetry.blocks import points_of_block
-from tests.unhurried import MODEL, unhurried
+from tests.stack_settings import end_all_jobs
+from tests.unhurried import MODEL
 from tests.waiting import slowdown, until
 from worker.attempt.processes import pids_of_supervisors, pids_with_mark
 
@@ -24,21 +24,15 @@ ENDLESS = {
     "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2,
     "epochs": 100_000, "early_stopping": None,
 }  # fmt: skip
-UNHURRIED = ENDLESS | {"model": MODEL}  # on the stack `breakable` and on hosts of their own
+UNHURRIED = ENDLESS | {"model": MODEL}  # on the shared stack and on hosts of their own
 
 
 @pytest.fixture(scope="module")
-def breakable(session_folder: Path) -> Iterator[Stack]:
-    """The module's own stack, for tests that kill parts of it. It may train the unhurried network."""
-    with unhurried(), Stack(session_folder / "breakable", port=0, slots=2) as stack:
-        yield stack
-
-
-@pytest.fixture(scope="module")
-def operator(breakable: Stack) -> Iterator[Service]:
-    """A client of the stack `breakable`."""
-    with Service(breakable.url, breakable.token) as client:
+def client(stack: Stack) -> Iterator[Service]:
+    """A client of the stack. When the module is done with it, no job is left there and all slots are free."""
+    with Service(stack.url, stack.token) as client:
         yield client
+        end_all_jobs(client)
 
 
 def wait_for_epochs(client: Service, job_id: str, *, epochs: int, attempt: int = 1) -> Json:

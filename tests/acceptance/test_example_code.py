@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,10 @@ from hora.service import Service
 from hora.stack.control import Stack
 from tests.acceptance.conftest import ended, kinds, points, rank_pids
 from tests.commands import hora_process
+from tests.stack_settings import SYSTEM_PYTHON
 from tests.waiting import until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "code"
-SYSTEM_PYTHON = Path("/usr/bin/python3")
 FINAL = ("last", "best", "best_epoch")
 EPOCHS = 25
 
@@ -23,26 +22,6 @@ EPOCHS = 25
 def _has_torch() -> bool:
     argv = [str(SYSTEM_PYTHON), "-c", "import importlib.util as i, sys; sys.exit(not i.find_spec('torch'))"]
     return SYSTEM_PYTHON.exists() and subprocess.run(argv, check=False).returncode == 0
-
-
-@pytest.fixture(scope="module")
-def stack(session_folder: Path) -> Iterator[Stack]:
-    """A stack whose environment `torch` is the Python of the system."""
-    environment = session_folder / "torch"
-    (environment / "bin").mkdir(parents=True)
-    (environment / "bin" / "python").symlink_to(SYSTEM_PYTHON)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_CODE", "on")
-        patch.setenv("HORA_RESTART_BACKOFF_S", "0.1")
-        patch.setenv("HORA_ENVIRONMENTS", f"torch={environment}")
-        with Stack(session_folder / "examples", port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def person(stack: Stack) -> Iterator[Service]:
-    with Service(stack.url, stack.token) as client:
-        yield client
 
 
 def run(stack: Stack, script: str, *options: str) -> str:
@@ -53,18 +32,18 @@ def run(stack: Stack, script: str, *options: str) -> str:
     return started.stdout.strip()
 
 
-def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack, person: Service) -> None:
+def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack, client: Service) -> None:
     job_id = run(stack, "keras_digits.py", "--set", f"params.epochs={EPOCHS}")
-    until(lambda: "checkpoint_saved" in kinds(person, job_id), what="a checkpoint")
-    os.kill(rank_pids(person, job_id, 1)[0], signal.SIGKILL)
-    job = ended(person, job_id)
+    until(lambda: "checkpoint_saved" in kinds(client, job_id), what="a checkpoint")
+    os.kill(rank_pids(client, job_id, 1)[0], signal.SIGKILL)
+    job = ended(client, job_id)
     assert (job["status"], job["restarts"]) == ("succeeded", 1), job["error"]
-    assert person.attempts(job_id)[-1]["resumed_step"]
-    assert sorted(points(person, job_id, "val_accuracy", axis="epoch")) == list(range(1, EPOCHS + 1))
+    assert client.attempts(job_id)[-1]["resumed_step"]
+    assert sorted(points(client, job_id, "val_accuracy", axis="epoch")) == list(range(1, EPOCHS + 1))
     assert job["metrics"]["val_accuracy"]["best"] > 0.9
     final = {name: {field: figures[field] for field in FINAL} for name, figures in job["metrics"].items()}
     assert job["summary"]["metrics"] == final
-    assert "model.weights.h5" in [file["path"] for file in person.artifacts(job_id)]
+    assert "model.weights.h5" in [file["path"] for file in client.artifacts(job_id)]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +59,12 @@ def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack,
     ids=["tensorflow2", "regression", "pytorch"],
 )  # fmt: skip
 def test_an_example_trains_and_its_metric_has_a_curve(
-    stack: Stack, person: Service, script: str, options: tuple[str, ...], metric: str
+    stack: Stack, client: Service, script: str, options: tuple[str, ...], metric: str
 ) -> None:
     job_id = run(stack, script, *options)
-    job = ended(person, job_id)
+    job = ended(client, job_id)
     assert job["status"] == "succeeded", job["error"]
-    curve = points(person, job_id, metric, axis="epoch")
+    curve = points(client, job_id, metric, axis="epoch")
     assert len(curve) >= 3
     assert job["metrics"][metric]["last"] == pytest.approx(curve[max(curve)])
     first, last = curve[min(curve)], curve[max(curve)]

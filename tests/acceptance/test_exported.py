@@ -22,6 +22,8 @@ from tests.acceptance.conftest import kinds, points
 from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
+pytestmark = pytest.mark.long("hosts")
+
 SPEC = {
     "name": "digits alone", "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2,
     "device": "cpu", "epochs": 60, "early_stopping": None, "pool": "slurm:main",

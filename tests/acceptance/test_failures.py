@@ -26,80 +26,80 @@ RESTARTED = {**UNHURRIED, "epochs": 40}  # some seconds of training
 OUTLASTS_KILLS = 200  # epochs: about a minute, in which a busy machine too starts three parts again
 
 
-def test_cancel_reaches_a_job_that_is_still_starting(operator: Service) -> None:
-    job = operator.submit(UNHURRIED)
-    until(lambda: operator.job(job["id"])["status"] != "queued")
-    operator.cancel(job["id"])
-    assert operator.wait(job["id"], timeout_s=30 * slowdown())["status"] == "cancelled"
-    no_process_left(operator, job["id"])
+def test_cancel_reaches_a_job_that_is_still_starting(client: Service) -> None:
+    job = client.submit(UNHURRIED)
+    until(lambda: client.job(job["id"])["status"] != "queued")
+    client.cancel(job["id"])
+    assert client.wait(job["id"], timeout_s=30 * slowdown())["status"] == "cancelled"
+    no_process_left(client, job["id"])
 
 
-def test_a_preempted_job_resumes_after_the_urgent_job_and_can_be_cancelled(operator: Service) -> None:
-    patient = operator.submit(UNHURRIED)
-    wait_for_epochs(operator, patient["id"], epochs=5)
-    urgent = operator.submit({**UNHURRIED, "epochs": 2, "priority": 90})
-    until(lambda: operator.job(urgent["id"])["status"] == "running", what="the urgent job")
-    stopped_at = operator.job(patient["id"])["progress"]["step"]
-    assert operator.wait(urgent["id"], timeout_s=240)["status"] == "succeeded"
+def test_a_preempted_job_resumes_after_the_urgent_job_and_can_be_cancelled(client: Service) -> None:
+    patient = client.submit(UNHURRIED)
+    wait_for_epochs(client, patient["id"], epochs=5)
+    urgent = client.submit({**UNHURRIED, "epochs": 2, "priority": 90})
+    until(lambda: client.job(urgent["id"])["status"] == "running", what="the urgent job")
+    stopped_at = client.job(patient["id"])["progress"]["step"]
+    assert client.wait(urgent["id"], timeout_s=240)["status"] == "succeeded"
 
     def gone_on() -> bool:
-        newest = operator.attempts(patient["id"])[-1]
+        newest = client.attempts(patient["id"])[-1]
         return newest["number"] == 2 and newest["resumed_step"] is not None
 
     until(gone_on, what="a second attempt that trains")
-    first, second = operator.attempts(patient["id"])
+    first, second = client.attempts(patient["id"])
     assert (first["end_reason"], first["preempted_for"]) == ("preempted", f"job {urgent['id']}")
     assert second["resumed_step"] == stopped_at > 0
-    assert operator.job(patient["id"])["restarts"] == 0
+    assert client.job(patient["id"])["restarts"] == 0
 
     asked = time.monotonic()
-    assert operator.cancel(patient["id"])["cancel_requested_at"] is not None
-    ended = operator.wait(patient["id"], timeout_s=240, period_s=0.05)
+    assert client.cancel(patient["id"])["cancel_requested_at"] is not None
+    ended = client.wait(patient["id"], timeout_s=240, period_s=0.05)
     took_s = time.monotonic() - asked
     assert (ended["status"], ended["end_reason"]) == ("cancelled", "cancelled")
     assert took_s < 5 * slowdown(), f"the cancel took {took_s:.1f} s"
-    no_process_left(operator, patient["id"])
-    assert kinds(operator, patient["id"])[-2:] == ["attempt_ended", "ended"]
+    no_process_left(client, patient["id"])
+    assert kinds(client, patient["id"])[-2:] == ["attempt_ended", "ended"]
 
 
-def test_a_job_restarts_from_its_checkpoint_after_a_killed_rank_and_a_killed_supervisor(operator: Service) -> None:
-    job_id = operator.submit(RESTARTED)["id"]
-    wait_for_epochs(operator, job_id, epochs=10)
-    os.kill(rank_pids(operator, job_id, 1)[1], signal.SIGKILL)
-    wait_for_epochs(operator, job_id, epochs=20, attempt=2)
-    os.kill(supervisor_pids(operator, job_id)[1], signal.SIGKILL)
-    ended = operator.wait(job_id, timeout_s=240)
+def test_a_job_restarts_from_its_checkpoint_after_a_killed_rank_and_a_killed_supervisor(client: Service) -> None:
+    job_id = client.submit(RESTARTED)["id"]
+    wait_for_epochs(client, job_id, epochs=10)
+    os.kill(rank_pids(client, job_id, 1)[1], signal.SIGKILL)
+    wait_for_epochs(client, job_id, epochs=20, attempt=2)
+    os.kill(supervisor_pids(client, job_id)[1], signal.SIGKILL)
+    ended = client.wait(job_id, timeout_s=240)
 
     assert (ended["status"], ended["end_reason"], ended["error"]) == ("succeeded", "completed", None)
-    attempts = operator.attempts(job_id)
+    attempts = client.attempts(job_id)
     assert [one["end_reason"] for one in attempts] == ["rank_failed", "lease_expired", "completed"]
     epoch = ended["plan"]["steps_per_epoch"]
     assert attempts[1]["resumed_step"] >= 10 * epoch, "it began anew"
     assert attempts[2]["resumed_step"] >= 20 * epoch, "it began anew"
-    assert list(points(operator, job_id, "val_loss")) == list(range(1, 41)), "an epoch is missing or there twice"
-    no_process_left(operator, job_id)
+    assert list(points(client, job_id, "val_loss")) == list(range(1, 41)), "an epoch is missing or there twice"
+    no_process_left(client, job_id)
 
 
-def test_killed_parts_of_the_stack_do_not_disturb_the_run(operator: Service, breakable: Stack) -> None:
-    job = operator.submit({**UNHURRIED, "epochs": OUTLASTS_KILLS})
-    wait_for_epochs(operator, job["id"], epochs=5)
+def test_killed_parts_of_the_stack_do_not_disturb_the_run(client: Service, stack: Stack) -> None:
+    job = client.submit({**UNHURRIED, "epochs": OUTLASTS_KILLS})
+    wait_for_epochs(client, job["id"], epochs=5)
     for part in ("worker", "broker", "database"):
-        pid = breakable.pid_of(part)
-        with _not_started_again(breakable):
+        pid = stack.pid_of(part)
+        with _not_started_again(stack):
             os.kill(pid, signal.SIGKILL)
             if part == "database":
-                answer = until(lambda: _problem_of(breakable, job["id"]), what="an answer without the database")
+                answer = until(lambda: _problem_of(stack, job["id"]), what="an answer without the database")
                 assert answer == (503, "application/problem+json")
-        until(lambda part=part, pid=pid: breakable.pid_of(part) != pid, what=f"a new {part}")
-        until(operator.is_ready, what="the stack's recovery")
-        epoch = operator.job(job["id"])["progress"]["epoch"]
-        wait_for_epochs(operator, job["id"], epochs=epoch + 2)
-    ended = operator.wait(job["id"], timeout_s=600)
+        until(lambda part=part, pid=pid: stack.pid_of(part) != pid, what=f"a new {part}")
+        until(client.is_ready, what="the stack's recovery")
+        epoch = client.job(job["id"])["progress"]["epoch"]
+        wait_for_epochs(client, job["id"], epochs=epoch + 2)
+    ended = client.wait(job["id"], timeout_s=600)
 
     assert (ended["status"], ended["attempt"]) == ("succeeded", 1)
-    assert list(points(operator, job["id"], "val_loss")) == list(range(1, OUTLASTS_KILLS + 1))
-    every_step_once(breakable, job["id"], steps=ended["progress"]["step"])
-    no_process_left(operator, job["id"])
+    assert list(points(client, job["id"], "val_loss")) == list(range(1, OUTLASTS_KILLS + 1))
+    every_step_once(stack, job["id"], steps=ended["progress"]["step"])
+    no_process_left(client, job["id"])
 
 
 @contextmanager
@@ -125,8 +125,8 @@ def _problem_of(stack: Stack, job_id: str) -> tuple[int, str | None] | None:
             return error.code, error.headers["Content-Type"]
 
 
-def test_all_slots_are_free_after_the_failures(operator: Service) -> None:
+def test_all_slots_are_free_after_the_failures(client: Service) -> None:
     def free() -> bool:
-        return all(slot["state"] == "free" for host in operator.hosts() for slot in host["slots"])
+        return all(slot["state"] == "free" for host in client.hosts() for slot in host["slots"])
 
     until(free, what="free slots")

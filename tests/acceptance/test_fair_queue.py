@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -36,22 +35,11 @@ for step in range(done, int(sys.argv[1])):
 
 
 @pytest.fixture(scope="module")
-def shared(session_folder: Path) -> Iterator[Stack]:
-    """A stack with two slots, whose attempts make room soon."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_CODE", "on")
-        patch.setenv("HORA_QUEUE_QUANTUM_S", "5")
-        with Stack(session_folder / "shared", port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def users(shared: Stack) -> Iterator[dict[str, Service]]:
+def users(stack: Stack, client: Service) -> Iterator[dict[str, Service]]:
     """Clients of Ann and Ben, by name."""
     with ExitStack() as clients:
-        admin = clients.enter_context(Service(shared.url, shared.token))
-        tokens = {name: admin.create_token("a test", user=name, scope="code")["token"] for name in ("ann", "ben")}
-        yield {name: clients.enter_context(Service(shared.url, token)) for name, token in tokens.items()}
+        tokens = {name: client.create_token("a test", user=name, scope="code")["token"] for name in ("ann", "ben")}
+        yield {name: clients.enter_context(Service(stack.url, token)) for name, token in tokens.items()}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +75,7 @@ def done_of(user: Service, job_id: str) -> list[str]:
     return [line["text"] for line in user.log_lines(job_id, rank=0) if line["text"].startswith("did ")]
 
 
-def test_two_jobs_run_next_although_forty_came_before(shared: Stack, users: dict[str, Service], spec: Json) -> None:
+def test_two_jobs_run_next_although_forty_came_before(stack: Stack, users: dict[str, Service], spec: Json) -> None:
     short = {**spec, "command": ["python", "count.py", "1"]}
     many = [users["ann"].submit(short)["id"] for _ in range(MANY)]
     until(lambda: users["ann"].job(many[0])["status"] not in ("queued", "launching"), what="the first of forty jobs")
@@ -95,7 +83,7 @@ def test_two_jobs_run_next_although_forty_came_before(shared: Stack, users: dict
     waiting = users["ben"].job(few[0])["waiting"]
     assert waiting is None or waiting["position"] == 1
     assert [ended(users["ben"], job_id)["status"] for job_id in few] == ["succeeded"] * FEW
-    began = began_after(shared, few[-1])  # the first of the two may have begun before the second came
+    began = began_after(stack, few[-1])  # the first of the two may have begun before the second came
     assert began[: began.count("ben")] == ["ben"] * began.count("ben")
     assert began.count("ben") >= 1
     left = [job_id for job_id in many if users["ann"].job(job_id)["status"] == "queued"]

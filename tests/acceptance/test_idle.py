@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, func, insert, select, update
@@ -28,28 +27,10 @@ WHY = "its 2 CPU slots were below 50 % for 1 minute"
 
 
 @pytest.fixture(scope="module")
-def watched_stack(session_folder: Path) -> Iterator[Stack]:
-    """A stack that runs the code of its users, and looks for idle slots again and again."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_CODE", "on")
-        patch.setenv("HORA_IDLE_PERIOD_S", "0.2")
-        patch.setenv("HORA_SAVE_GRACE_S", "1")  # the script never looks whether it should stop
-        patch.setenv("HORA_STOP_FILE_GRACE_S", "1")
-        with Stack(session_folder / "idle", port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def sessions_there(watched_stack: Stack) -> Iterator[Sessions]:
-    engine = engine_for(watched_stack.database_url)
+def sessions_there(stack: Stack) -> Iterator[Sessions]:
+    engine = engine_for(stack.database_url)
     yield sessions_for(engine)
     engine.dispose()
-
-
-@pytest.fixture(scope="module")
-def person(watched_stack: Stack) -> Iterator[Service]:
-    with Service(watched_stack.url, watched_stack.token) as client:
-        yield client
 
 
 def submitted(sessions: Sessions, action: str) -> str:
@@ -69,7 +50,9 @@ def half_a_minute_earlier(sessions: Sessions, job_id: str) -> None:
         session.execute(delete(IdleStretch))
         session.execute(delete(Sample).where(Sample.job_id == job_id))
         began_at = now - timedelta(seconds=35)
-        session.execute(update(Attempt).values(created_at=began_at, started_at=began_at))
+        session.execute(
+            update(Attempt).where(Attempt.job_id == job_id).values(created_at=began_at, started_at=began_at)
+        )
         session.execute(
             insert(Sample),
             [
@@ -91,31 +74,31 @@ def has_come(sessions: Sessions, job_id: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["stop", "pause"])
-def test_a_script_that_only_sleeps(sessions_there: Sessions, person: Service, action: str) -> None:
+def test_a_script_that_only_sleeps(sessions_there: Sessions, client: Service, action: str) -> None:
     job_id = submitted(sessions_there, action)
-    until(lambda: all(person.logs(job_id, rank=rank, search="asleep")["items"] for rank in (0, 1)), what="both ranks")
+    until(lambda: all(client.logs(job_id, rank=rank, search="asleep")["items"] for rank in (0, 1)), what="both ranks")
     half_a_minute_earlier(sessions_there, job_id)
-    until(lambda: person.job(job_id).get("idle") is not None, what="a warning")
-    warning = person.job(job_id)["idle"]
+    until(lambda: client.job(job_id).get("idle") is not None, what="a warning")
+    warning = client.job(job_id)["idle"]
     assert (warning["action"], warning["acted_at"], warning["below"]) == (action, None, 50)
     assert warning["why"] == "its 2 CPU slots are used less than 50 %"
-    assert person.job(job_id)["status"] == "running", "it is warned first"
+    assert client.job(job_id)["status"] == "running", "it is warned first"
     has_come(sessions_there, job_id)
     if action == "stop":
-        job = ended(person, job_id)
+        job = ended(client, job_id)
         assert (job["status"], job["end_reason"], job["error"], job["idle"]) == ("cancelled", "idle", WHY, None)
     else:
-        until(lambda: person.job(job_id)["status"] == "queued", what="the pause")
-        job = person.job(job_id)
+        until(lambda: client.job(job_id)["status"] == "queued", what="the pause")
+        job = client.job(job_id)
         assert job["paused_at"] is not None
         assert (job["idle"]["why"], job["waiting"]["position"]) == (WHY, None)
-    (attempt,) = person.attempts(job_id)
+    (attempt,) = client.attempts(job_id)
     assert (attempt["end_reason"], attempt["error"]) == ("idle" if action == "stop" else "paused", WHY)
-    assert {"idle_warned", "idle_acted", "attempt_ended"} <= set(kinds(person, job_id))
-    no_process_left(person, job_id)
+    assert {"idle_warned", "idle_acted", "attempt_ended"} <= set(kinds(client, job_id))
+    no_process_left(client, job_id)
     if action == "pause":
-        person.resume(job_id)
-        until(lambda: person.job(job_id)["status"] == "running", what="its next attempt")
-        assert person.job(job_id)["idle"] is None
-        person.cancel(job_id)
-        assert ended(person, job_id)["end_reason"] == "cancelled"
+        client.resume(job_id)
+        until(lambda: client.job(job_id)["status"] == "running", what="its next attempt")
+        assert client.job(job_id)["idle"] is None
+        client.cancel(job_id)
+        assert ended(client, job_id)["end_reason"] == "cancelled"

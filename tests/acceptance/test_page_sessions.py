@@ -15,7 +15,7 @@ from hora.service import Service
 from tests.commands import environment
 from tests.page_sessions import ID, Command, File, differences, session
 
-pytestmark = pytest.mark.long("pages")
+pytestmark = pytest.mark.long("releases")
 
 ROOT = Path(__file__).parents[2]
 _IN_ORDER = ("README.md", "docs/how-to/*.md", "docs/tutorials/*.md")  # the tutorial stops the stack

@@ -15,7 +15,7 @@ from tests.acceptance.conftest import UNHURRIED, Json, wait_for_epochs
 from tests.acceptance.hosts import Host, Hosts, reason_to_skip
 from tests.waiting import slowdown, until
 
-pytestmark = pytest.mark.long("faults")
+pytestmark = pytest.mark.long("hosts")
 
 LEASE_S, HOST_TIMEOUT_S = 11, 6
 OF_AN_ATTEMPT = ("metric_points", "metric_blocks", "log_lines", "samples")

@@ -2,8 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,22 +43,6 @@ if run.rank == 0:
 """
 
 
-@pytest.fixture(scope="module")
-def stack_of_code(session_folder: Path) -> Iterator[Stack]:
-    """A stack that runs the code of its users."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_CODE", "on")
-        patch.setenv("HORA_RESTART_BACKOFF_S", "0.1")
-        with Stack(session_folder / "of-code", port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def person(stack_of_code: Stack) -> Iterator[Service]:
-    with Service(stack_of_code.url, stack_of_code.token) as client:
-        yield client
-
-
 def submitted(stack: Stack, *, script: str = SCRIPT, **fields: Any) -> str:
     """A job of two ranks that runs this script."""
     engine = engine_for(stack.database_url)
@@ -91,75 +73,75 @@ def one_table_an_epoch(stack: Stack, job_id: str) -> None:
         assert tables.read(step=2 * EPOCH) == {"columns": ["rank", "epoch"], "rows": [[0, 2]]}
 
 
-def test_a_script_on_two_ranks_leaves_curves_metrics_and_files(stack_of_code: Stack, person: Service) -> None:
-    job_id = submitted(stack_of_code, params={"pace_s": 0.01})
-    job = ended(person, job_id)
+def test_a_script_on_two_ranks_leaves_curves_metrics_and_files(stack: Stack, client: Service) -> None:
+    job_id = submitted(stack, params={"pace_s": 0.01})
+    job = ended(client, job_id)
     assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
-    whole_curves(person, job_id, 0, 1)
+    whole_curves(client, job_id, 0, 1)
     best = {"last": 2 / STEPS, "best": 2 / STEPS, "best_epoch": STEPS // EPOCH}
     assert job["summary"]["metrics"]["val_mae"] == best
     assert job["metrics"]["val_mae"] == best | {"low": 2 / STEPS, "high": 0.2, "mean": pytest.approx(5 / 48)}
     assert job["summary"]["best_epoch"] == STEPS // EPOCH
-    assert {"first_step", "epoch_ended", "checkpoint_saved"} <= set(kinds(person, job_id))
-    lines = [line["text"] for line in person.logs(job_id)["items"]]
+    assert {"first_step", "epoch_ended", "checkpoint_saved"} <= set(kinds(client, job_id))
+    lines = [line["text"] for line in client.logs(job_id)["items"]]
     assert "from step 0 with ['--batch=8', '0.01']" in lines
-    artifacts = stack_of_code.home / "runs" / job_id / "artifacts"
+    artifacts = stack.home / "runs" / job_id / "artifacts"
     assert (artifacts / "model.txt").read_text() == "trained"
-    one_table_an_epoch(stack_of_code, job_id)
-    assert not (stack_of_code.home / "runs" / job_id / "attempt-1" / "code").exists()
-    no_process_left(person, job_id)
+    one_table_an_epoch(stack, job_id)
+    assert not (stack.home / "runs" / job_id / "attempt-1" / "code").exists()
+    no_process_left(client, job_id)
 
 
-def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack_of_code: Stack, person: Service) -> None:
-    job_id = submitted(stack_of_code, params={"pace_s": 0.3})
-    until(lambda: "checkpoint_saved" in kinds(person, job_id), what="a checkpoint")
-    pid = until(lambda: rank_pids(person, job_id, 1).get(1), what="the other rank")
+def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack: Stack, client: Service) -> None:
+    job_id = submitted(stack, params={"pace_s": 0.3})
+    until(lambda: "checkpoint_saved" in kinds(client, job_id), what="a checkpoint")
+    pid = until(lambda: rank_pids(client, job_id, 1).get(1), what="the other rank")
     os.kill(pid, signal.SIGKILL)
-    job = ended(person, job_id)
+    job = ended(client, job_id)
     assert (job["status"], job["restarts"]) == ("succeeded", 1)
-    first, second = person.attempts(job_id)
+    first, second = client.attempts(job_id)
     assert first["end_reason"] == "rank_failed"
     assert second["resumed_step"] >= EPOCH
-    one_table_an_epoch(stack_of_code, job_id)
-    whole_curves(person, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
+    one_table_an_epoch(stack, job_id)
+    whole_curves(client, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
 
 
 def reported_ranks(client: Service, job_id: str) -> set[int]:
     return {series["rank"] for series in client.metrics(job_id, name="mae", axis="step")}
 
 
-def test_a_script_is_paused_at_one_step_and_goes_on_there(stack_of_code: Stack, person: Service) -> None:
-    job_id = submitted(stack_of_code, params={"pace_s": 1.0, "late_s": 2.0})  # when it goes on, rank 0 ends meanwhile
-    until(lambda: reported_ranks(person, job_id) == {0, 1}, what="a report of both ranks")
-    person.pause(job_id)
-    paused = until(lambda: person.attempts(job_id)[0]["end_reason"], what="the pause")
+def test_a_script_is_paused_at_one_step_and_goes_on_there(stack: Stack, client: Service) -> None:
+    job_id = submitted(stack, params={"pace_s": 1.0, "late_s": 2.0})  # when it goes on, rank 0 ends meanwhile
+    until(lambda: reported_ranks(client, job_id) == {0, 1}, what="a report of both ranks")
+    client.pause(job_id)
+    paused = until(lambda: client.attempts(job_id)[0]["end_reason"], what="the pause")
     assert paused == "paused"
-    person.resume(job_id)
-    job = ended(person, job_id)
-    assert (job["status"], job["restarts"]) == ("succeeded", 0), person.attempts(job_id)
-    stopped_at = person.attempts(job_id)[1]["resumed_step"]
+    client.resume(job_id)
+    job = ended(client, job_id)
+    assert (job["status"], job["restarts"]) == ("succeeded", 0), client.attempts(job_id)
+    stopped_at = client.attempts(job_id)[1]["resumed_step"]
     assert 0 < stopped_at < STEPS
-    whole_curves(person, job_id, 0, 1)  # both ranks left after the same step
+    whole_curves(client, job_id, 0, 1)  # both ranks left after the same step
 
 
-def test_a_script_is_cancelled(stack_of_code: Stack, person: Service) -> None:
-    job_id = submitted(stack_of_code, params={"pace_s": 1.0})
-    until(lambda: "first_step" in kinds(person, job_id), what="a report")
-    person.cancel(job_id)
-    job = ended(person, job_id)
+def test_a_script_is_cancelled(stack: Stack, client: Service) -> None:
+    job_id = submitted(stack, params={"pace_s": 1.0})
+    until(lambda: "first_step" in kinds(client, job_id), what="a report")
+    client.cancel(job_id)
+    job = ended(client, job_id)
     assert (job["status"], job["end_reason"]) == ("cancelled", "cancelled")
     assert job["metrics"]["mae"]["best"] is not None
-    no_process_left(person, job_id)
+    no_process_left(client, job_id)
 
 
-def test_ranks_of_a_script_may_end_at_different_times(stack_of_code: Stack, person: Service) -> None:
+def test_ranks_of_a_script_may_end_at_different_times(stack: Stack, client: Service) -> None:
     """The first to complete is not taken for lost: the other one works on, for longer than a rank may be gone."""
     script = "import time\nfrom hora import run\ntime.sleep(5 * run.rank)\nrun.report(step=1, mae=1.0)\n"
-    job = ended(person, submitted(stack_of_code, script=script, command=["python", "train.py"], goal=None))
+    job = ended(client, submitted(stack, script=script, command=["python", "train.py"], goal=None))
     assert (job["status"], job["error"], job["attempt"]) == ("succeeded", None, 1)
 
 
-def test_a_flood_of_alerts_of_two_ranks_is_bounded_and_a_rule_is_heard(stack_of_code: Stack, person: Service) -> None:
+def test_a_flood_of_alerts_of_two_ranks_is_bounded_and_a_rule_is_heard(stack: Stack, client: Service) -> None:
     flood = """
 from hora import run
 for number in range(20_000):
@@ -167,13 +149,13 @@ for number in range(20_000):
 run.report(step=1, loss=float("nan"))
 """
     rules = [{"when": "loss = nan", "level": "error"}]
-    job = ended(person, submitted(stack_of_code, script=flood, params={"pace_s": 0}, alerts=rules))
+    job = ended(client, submitted(stack, script=flood, params={"pace_s": 0}, alerts=rules))
     assert job["status"] == "succeeded", job["error"]
-    alerts = [event["data"] for event in person.events(job["id"]) if event["kind"] == "alert"]
+    alerts = [event["data"] for event in client.events(job["id"]) if event["kind"] == "alert"]
     of_script = [alert for alert in alerts if "rule" not in alert]
     (of_rule,) = [alert for alert in alerts if "rule" in alert]
     assert (of_rule["rule"], of_rule["text"], of_rule["level"]) == (0, "loss is nan at step 1", "error")
     assert sum(one.get("left_out", False) for one in of_script) == 1
     assert 10 < len(of_script) <= 31  # 10 a minute, and it takes less than three
     assert job["alerts"] == len(alerts)
-    assert [line for line in person.log_lines(job["id"], level="error") if "loss is nan" in line["text"]]
+    assert [line for line in client.log_lines(job["id"], level="error") if "loss is nan" in line["text"]]

@@ -3,10 +3,8 @@
 import os
 import random
 import signal
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import cycle
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +20,7 @@ from jobs.model.spec import Spec
 from jobs.views.searches import SearchSpec
 from tests.acceptance.conftest import kinds, no_process_left, rank_pids, supervisor_pids
 from tests.integration.jobs import code_rows
-from tests.waiting import slowdown, until
+from tests.waiting import until
 
 # The better its level, the better it is at each epoch. It trains until it is told to stop, unless it has few epochs.
 SCRIPT = """
@@ -45,25 +43,6 @@ OWN = {
     "dataset": "digits", "model": "mlp", "batch_size": 256, "early_stopping": None, "seed": 3,
     "checkpoint": {"keep": 1},
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def stack(session_folder: Path) -> Iterator[Stack]:
-    """A stack that runs the code of its users, with short leases."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in (
-            ("CODE", "on"), ("RESTART_BACKOFF_S", "0.1"), ("LEASE_S", f"{min(11 * slowdown(), 60):.1f}"),
-            ("LEASE_RENEWAL_S", "0.5"), ("SEARCH_PERIOD_S", "0.2"), ("RECONCILE_PERIOD_S", "0.3"),
-        ):  # fmt: skip
-            patch.setenv(f"HORA_{name}", value)
-        with Stack(session_folder / "searching", port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def client(stack: Stack) -> Iterator[Service]:
-    with Service(stack.url, stack.token) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +100,7 @@ def test_a_pruned_training_leaves_its_weights_and_a_summary(client: Service) -> 
     assert kinds(client, bad["job_id"])[-4:].count("checkpoint_saved") >= 1
 
 
+@pytest.mark.long("faults")
 @pytest.mark.timeout(1800)
 def test_a_search_whose_processes_are_killed_loses_and_doubles_no_trial(
     client: Service, stack: Stack, script: Json

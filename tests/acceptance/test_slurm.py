@@ -46,7 +46,9 @@ def user(login: Stack) -> Iterator[Service]:
         yield client
 
 
-@pytest.mark.parametrize(("gpus", "placement"), [(2, "spread"), (4, "pack")])
+@pytest.mark.parametrize(
+    ("gpus", "placement"), [(2, "spread"), pytest.param(4, "pack", marks=pytest.mark.long("hosts"))]
+)
 def test_digits_train_on_two_nodes(cluster: Slurm, user: Service, gpus: int, placement: str) -> None:
     job_id = user.submit({**DIGITS, "gpus": gpus, "placement": placement})["id"]
     job = ended(user, job_id)
@@ -65,6 +67,7 @@ def test_digits_train_on_two_nodes(cluster: Slurm, user: Service, gpus: int, pla
     assert cluster.jobs()[f"hora-{job_id}-1"] == "COMPLETED"
 
 
+@pytest.mark.long("hosts")
 def test_a_job_trains_on_an_uploaded_dataset(login: Stack, user: Service, tmp_path: Path) -> None:
     for name, content in chips(20).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -101,6 +104,7 @@ def test_a_running_job_pauses_gives_way_to_slurm_and_is_cancelled(cluster: Slurm
     until(cluster.are_idle, what="idle nodes")
 
 
+@pytest.mark.long("hosts")
 @pytest.mark.timeout(1800)  # six jobs that start TensorFlow, on a busy machine one after the other
 def test_a_study_with_more_jobs_than_room_runs_in_the_pool_and_has_its_report(user: Service) -> None:
     grid = {"batch_size": [32, 64, 128]}

@@ -21,6 +21,8 @@ from tests.acceptance.test_scripts import submitted
 from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
+pytestmark = pytest.mark.long("hosts")
+
 Json = dict[str, Any]
 T = TypeVar("T")
 SEED = 22

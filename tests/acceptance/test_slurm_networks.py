@@ -15,6 +15,8 @@ from tests.namespaces import Network, run
 from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
+pytestmark = pytest.mark.long("hosts")
+
 SPREAD = {**DIGITS, "gpus": 2, "placement": "spread"}
 
 

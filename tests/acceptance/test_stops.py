@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 from math import ceil
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
@@ -25,60 +24,22 @@ from tests.acceptance.conftest import (
     supervisor_pids,
     wait_for_epochs,
 )
+from tests.stack_settings import STUBBORN
 from tests.waiting import slowdown, until
 
-# Rank 1 hangs in a call that holds the interpreter, so that it notices neither the stop file nor SIGTERM. Each rank
-# starts a child that holds its output open, and another child without its mark and outside its session.
-STUBBORN = """
-import ctypes, os, subprocess
-from pathlib import Path
-
-def build(shape, classes):
-    children = [subprocess.Popen(["sleep", "600"]), subprocess.Popen(["env", "-i", "setsid", "sleep", "600"])]
-    pids = [os.getpid(), *(child.pid for child in children)]
-    rank = os.environ["HOROVOD_RANK"]
-    Path(os.environ["HORA_HOME"], "stubborn-" + rank).write_text(" ".join(map(str, pids)) + "\\n")
-    ctypes.PyDLL(None).sleep(600 if rank == "1" else 0)
-    from keras import Model, layers
-    inputs = layers.Input(shape)
-    return Model(inputs, layers.Dense(classes)(layers.Flatten()(inputs)))
-"""
 SHORTEST_STALL_S, LONGEST_STALL_S = 20, 360
 
 
-@pytest.fixture(scope="module")
-def hasty(session_folder: Path) -> Iterator[Stack]:
-    """A stack with short leases. Its jobs may train a network whose rank 1 cannot be stopped gently."""
-    sources = session_folder / "stubborn"
-    sources.mkdir()
-    (sources / "stubborn.py").write_text(STUBBORN)
-    with pytest.MonkeyPatch.context() as environment:
-        lease_s = min(11 * slowdown(), 60)  # a supervisor has to start within this time; at most the usual lease
-        environment.setenv("HORA_LEASE_S", f"{lease_s:.1f}")
-        environment.setenv("HORA_LEASE_RENEWAL_S", "0.5")
-        environment.setenv("HORA_RESTART_BACKOFF_S", "0.1")
-        environment.setenv("HORA_MODELS", "stubborn:build")
-        environment.setenv("PYTHONPATH", str(sources), prepend=os.pathsep)
-        with Stack(session_folder / "hasty", port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def client(hasty: Stack) -> Iterator[Service]:
-    with Service(hasty.url, hasty.token) as client:
-        yield client
-
-
 @pytest.fixture
-def sessions(hasty: Stack) -> Iterator[Sessions]:
-    engine = engine_for(hasty.database_url)
+def sessions(stack: Stack) -> Iterator[Sessions]:
+    engine = engine_for(stack.database_url)
     yield sessions_for(engine)
     engine.dispose()
 
 
-def test_a_cancel_ends_a_hanging_rank_and_the_child_processes_of_all_ranks(client: Service, hasty: Stack) -> None:
-    job = client.submit({**ENDLESS, "model": "stubborn:build"})
-    told = [hasty.home / f"stubborn-{rank}" for rank in (0, 1)]
+def test_a_cancel_ends_a_hanging_rank_and_the_child_processes_of_all_ranks(client: Service, stack: Stack) -> None:
+    job = client.submit({**ENDLESS, "model": STUBBORN})
+    told = [stack.home / f"stubborn-{rank}" for rank in (0, 1)]
     until(lambda: all(path.exists() and path.read_text().endswith("\n") for path in told))
     until(lambda: client.job(job["id"])["status"] == "running")  # its supervisor is up too
     processes = [ProcessId.of(int(pid)) for path in told for pid in path.read_text().split()]
@@ -96,7 +57,7 @@ def test_a_cancel_ends_a_hanging_rank_and_the_child_processes_of_all_ranks(clien
 
 
 def test_a_job_loses_no_step_through_a_stall_a_lost_lease_and_a_pause(
-    client: Service, hasty: Stack, sessions: Sessions
+    client: Service, stack: Stack, sessions: Sessions
 ) -> None:
     """Attempt 1: a rank stands still. Attempt 2: the supervisor is stopped past its lease. Attempt 3 is paused."""
     job_id, stall_s = _trains_with_a_stall_limit(client)
@@ -116,7 +77,7 @@ def test_a_job_loses_no_step_through_a_stall_a_lost_lease_and_a_pause(
     assert 0 == first["resumed_step"] < second["resumed_step"] < third["resumed_step"]
     epochs = list(points(client, job_id, "val_loss"))
     assert epochs == list(range(1, len(epochs) + 1)), "an epoch is missing or there twice"
-    every_step_once(hasty, job_id, steps=client.job(job_id)["progress"]["step"])
+    every_step_once(stack, job_id, steps=client.job(job_id)["progress"]["step"])
     said = [line["text"] for line in client.logs(job_id, tail=1000)["items"] if line["attempt"] == 2]
     assert "error: leaving: lease_expired: nobody extended the lease of this rank" in said, (
         "what it left was not stored"

@@ -171,6 +171,7 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
     assert any(f"starting from the weights of job:{first}" in line["text"] for line in client.log_lines(second))
 
 
+@pytest.mark.long("hosts")
 def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:
     """Its store is a folder that all hosts mount."""
     if reason := reason_to_skip():
@@ -199,6 +200,7 @@ def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:
         until(has_whole_diary, what="all that both attempts wrote", within_s=COPIED_WITHIN_S)
 
 
+@pytest.mark.long("hosts")
 def test_what_people_send_reaches_hosts_that_share_no_disk(site: Site, tmp_path: Path) -> None:
     """A dataset and a script come to the store while it fails now and then. Later a host is lost with its disk."""
     client, home = site.client, site.hosts.stack.home
@@ -222,6 +224,7 @@ def test_what_people_send_reaches_hosts_that_share_no_disk(site: Site, tmp_path:
     assert (ran.returncode, "40 pictures" in ran.stdout) == (0, True), ran.stdout + ran.stderr
 
 
+@pytest.mark.long("faults")
 def test_training_goes_on_whatever_becomes_of_the_store(patient_site: Site) -> None:
     client, link = patient_site.client, patient_site.link
     job_id = client.submit(UNHURRIED | {"gpus": 1})["id"]

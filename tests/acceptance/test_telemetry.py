@@ -1,13 +1,13 @@
 """The service finds the problem of jobs that are slow or wrong on purpose, and gives a healthy job no advice.
 
-`reports` trains all jobs once, on a stack of its own, and reads the analysis and advice of each.
+`reports` trains all jobs once, and reads the analysis and advice of each.
 """
 
 import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -19,8 +19,8 @@ import pytest
 from PIL import Image
 
 from hora.service import Service
-from hora.stack.control import Stack
 from tests.acceptance.conftest import Json, rank_pids
+from tests.stack_settings import data_root
 from tests.waiting import until
 
 STALL_S, STALL_STEPS = 13.0, 30  # a stretch without a step counts as a stall from 10 s and 20 steps on
@@ -81,29 +81,16 @@ def _make_data(root: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def client(session_folder: Path) -> Iterator[Service]:
-    """A client of a stack with three slots and the data of these jobs."""
-    _make_data(session_folder / "data")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("HORA_DATA_ROOTS", str(session_folder / "data"))
-        with Stack(session_folder / "told", port=0, slots=3) as stack, Service(stack.url, stack.token) as client:
-            yield client
-
-
-@pytest.fixture(scope="module")
-def reports(client: Service) -> Mapping[str, JobReport]:
-    """Train all jobs, at most two at a time. No other two-rank job runs beside the communication-bound one."""
-    ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "overfits")}
-    for job_id in ids.values():
-        client.wait(job_id, timeout_s=240)
-    ids["communication"] = client.submit(SPECS["communication"])["id"]
+def reports(client: Service, session_folder: Path) -> Mapping[str, JobReport]:
+    """Train all jobs. No other one runs beside the communication-bound one."""
+    _make_data(data_root(session_folder))
+    ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "overfits", "input", "communication")}
     until(lambda: _step(client, ids["communication"]) >= 100, what="a hundred steps")
     stood_s = max(STALL_S, STALL_STEPS * _step_time_s(client, ids["communication"]))
     stopped_pid = rank_pids(client, ids["communication"], 1)[1]
     os.kill(stopped_pid, signal.SIGSTOP)
     stopped_at = time.monotonic()
     try:
-        ids["input"] = client.submit(SPECS["input"])["id"]
         until(lambda: time.monotonic() > stopped_at + stood_s)
         until(lambda: _sampled_standing(client, ids["communication"]), what="ten samples of one step")
     finally:

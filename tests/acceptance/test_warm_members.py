@@ -15,6 +15,8 @@ from tests.acceptance.hosts import Host, Hosts, reason_to_skip
 from tests.processes import as_the_kernel_sees_it, knows
 from tests.waiting import until
 
+pytestmark = pytest.mark.long("hosts")
+
 SPEC = {
     "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 40,
     "early_stopping": None, "checkpoint": {"every_epochs": 1000},

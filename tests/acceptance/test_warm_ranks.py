@@ -1,10 +1,7 @@
 """Ranks that are forked from a warm process: they are as those that start cold, and nothing depends on that process."""
 
 import os
-import secrets
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +11,7 @@ from hora.stack.control import Stack
 from jobs.runtime.processes import ProcessId, command_line, descendants, environment, pids, state_and_parent
 from tests.acceptance.conftest import Json, points, rank_pids, supervisor_pids, wait_for_epochs
 from tests.processes import as_the_kernel_sees_it, knows
+from tests.stack_settings import SECRET
 from tests.waiting import until
 
 SPEC = {
@@ -21,27 +19,6 @@ SPEC = {
     "early_stopping": None, "checkpoint": {"every_epochs": 1000},  # no file is open for a moment
 }  # fmt: skip
 TEMPLATE = b"worker.nursery.template"
-SECRET = secrets.token_hex(16)
-
-
-@pytest.fixture(scope="module")
-def home(session_folder: Path) -> Path:
-    return session_folder / "warm"
-
-
-@pytest.fixture(scope="module")
-def stack(home: Path) -> Iterator[Stack]:
-    """A stack of its own: its template is killed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_SECRET_OF_THE_WORKER", SECRET)
-        with Stack(home, port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def client(stack: Stack) -> Iterator[Service]:
-    with Service(stack.url, stack.token) as client:
-        yield client
 
 
 def templates(stack: Stack) -> list[int]:

@@ -1,7 +1,8 @@
 """Pages of the dashboard in a real Chromium; skipped where there is none.
 
     browser     module    the Chromium
-    site        module    the stack that a module uses; each module has its own
+    api_alone   session   starts an api with a database of its own: `with api_alone() as site`
+    site        module    what a module looks at: such an api, or a stack if jobs train. This one has no rows
     page        test      a signed-in page at 1440x900; an unexpected error of the page fails the test
     troubles    test      errors of that page; a test adds the texts that it expects to `troubles.allowed`, and what it
                           deletes to `troubles.deleted_ids`
@@ -10,20 +11,55 @@ Playwright keeps an event loop running in the main thread. So it is stopped afte
 of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, StorageState, expect
 
+from api.main import app_for
 from bench import chromium
 from hora.service import Service
 from hora.stack.control import Stack
+from jobs.runtime.settings import Settings
+from tests.conftest import a_clone
+from tests.servers import serving
+from tests.stack_settings import end_all_jobs
 
 WIDE = {"width": 1440, "height": 900}
 PATIENCE_MS = 50_000  # for a busy machine; less than the minute after which a page without news polls
 STARTED_MS = 240_000  # the start of a job: TensorFlow needs 5 s on a free core
+_TOKEN = "hora_test-token"
 _GIVEN_UP = "net::ERR_ABORTED"  # the page was left before the answer came
+
+
+class Site(Protocol):
+    """What the tests need of a stack, or of an api without a worker."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def database_url(self) -> str: ...
+    @property
+    def home(self) -> Path: ...
+
+
+@dataclass(frozen=True)
+class ApiAlone:
+    """An api in this process, whose rows are stored by tests and never by a worker."""
+
+    url: str
+    token: str
+    database_url: str
+    home: Path
+
+
+StartApi = Callable[..., AbstractContextManager[ApiAlone]]
 
 
 @dataclass
@@ -67,8 +103,37 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="session")
+def api_alone(postgres_url: str, _template: str, broker_url: str, session_folder: Path) -> StartApi:
+    """Starts an api with these settings. Only the first one of a run costs what a process costs."""
+
+    @contextmanager
+    def start(**settings: object) -> Iterator[ApiAlone]:
+        home = session_folder / "api"
+        with a_clone(postgres_url, _template) as database:
+            configuration = Settings(database_url=database, broker_url=broker_url, token=_TOKEN, home=home, **settings)  # type: ignore[arg-type]
+            with serving(app_for(configuration), configuration) as port:
+                yield ApiAlone(f"http://127.0.0.1:{port}", _TOKEN, database, home)
+
+    return start
+
+
 @pytest.fixture(scope="module")
-def service(site: Stack) -> Iterator[Service]:
+def site(api_alone: StartApi) -> Iterator[Site]:
+    with api_alone() as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def training_site(stack: Stack) -> Iterator[Stack]:
+    """The stack that all tests of this process share. When the module is done with it, no job is left there."""
+    yield stack
+    with Service(stack.url, stack.token) as client:
+        end_all_jobs(client)
+
+
+@pytest.fixture(scope="module")
+def service(site: Site) -> Iterator[Service]:
     with Service(site.url, site.token) as service:
         yield service
 
@@ -84,8 +149,9 @@ def troubles() -> Troubles:
 
 
 @pytest.fixture
-def page(browser: Browser, site: Stack, session: StorageState, troubles: Troubles) -> Iterator[Page]:
+def page(browser: Browser, site: Site, session: StorageState, troubles: Troubles) -> Iterator[Page]:
     context = browser.new_context(base_url=site.url, storage_state=session, viewport=WIDE)
+    context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     troubles.watch(page)
     yield page

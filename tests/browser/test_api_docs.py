@@ -1,19 +1,9 @@
 """The page of the API at /docs in a real Chromium: it loads nothing from elsewhere, and tries out operations."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from hora.stack.control import Stack
-from tests.browser.test_help import API_ALONE
-
-
-@pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "docs", port=0, parts=API_ALONE) as stack:
-        yield stack
+from tests.browser.conftest import Site
 
 
 @pytest.fixture
@@ -33,7 +23,7 @@ def try_out(page: Page) -> Locator:
     return block.locator(".live-responses-table")
 
 
-def test_the_page_of_the_api_loads_nothing_from_elsewhere(page: Page, site: Stack, addresses: list[str]) -> None:
+def test_the_page_of_the_api_loads_nothing_from_elsewhere(page: Page, site: Site, addresses: list[str]) -> None:
     page.goto("/docs")
 
     expect(page.get_by_role("heading", name="Hora")).to_be_visible()
@@ -48,7 +38,7 @@ def test_an_operation_is_tried_out_with_the_session_of_the_page(page: Page) -> N
     expect(try_out(page)).to_contain_text('"scope": "admin"')
 
 
-def test_an_operation_is_tried_out_with_a_token(page: Page, site: Stack) -> None:
+def test_an_operation_is_tried_out_with_a_token(page: Page, site: Site) -> None:
     page.context.clear_cookies()
     page.goto("/docs")
     page.get_by_role("button", name="Authorize").first.click()

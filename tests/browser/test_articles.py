@@ -2,24 +2,22 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from hora.service import Service
-from hora.stack.control import Stack
-from tests.browser.conftest import PATIENCE_MS, Troubles
+from tests.browser.conftest import PATIENCE_MS, Site, StartApi, Troubles
 
 TEXT = "Read *this*.\n\n```hora\ntable: name, owner\nfilter: name=a-run\n```\n"
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "articles", port=0, parts=("database", "broker", "migrations", "api")) as stack:
-        with Service(stack.url, stack.token) as service:
+def site(api_alone: StartApi) -> Iterator[Site]:
+    with api_alone() as site:
+        with Service(site.url, site.token) as service:
             service.submit({"dataset": "digits", "name": "a-run"})
-        yield stack
+        yield site
 
 
 def test_an_article_is_written_with_a_preview_and_has_versions(page: Page, troubles: Troubles) -> None:

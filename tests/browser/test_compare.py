@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -15,11 +14,10 @@ from sqlalchemy.orm import Session
 
 from bench.telemetry import a_job
 from hora.service import Service
-from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.telemetry.ingest import MetricRow, SampleRow, store_metrics, store_samples
-from tests.browser.conftest import PATIENCE_MS, Troubles
+from tests.browser.conftest import PATIENCE_MS, Site, StartApi, Troubles
 from tests.code import store_code
 from tests.waiting import until
 
@@ -29,14 +27,14 @@ _NOW = datetime.now(UTC)
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "compare", port=0, parts=("database", "broker", "migrations", "api")) as stack:
-        engine = engine_for(stack.database_url)
+def site(api_alone: StartApi) -> Iterator[Site]:
+    with api_alone() as site:
+        engine = engine_for(site.database_url)
         for number in range(RUNS):
             with sessions_for(engine).begin() as session:
                 _store(session, number)
         engine.dispose()
-        yield stack
+        yield site
 
 
 def _store(session: Session, number: int) -> None:
@@ -229,7 +227,7 @@ def test_an_article_begins_with_the_curves_of_the_comparison(page: Page) -> None
     expect(page.get_by_role("textbox", name="Text")).to_have_value(re.compile("group: spec.learning_rate"))
 
 
-def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Stack) -> None:
+def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Site) -> None:
     engine = engine_for(site.database_url)
     for number, text in ((1, "rate = 1\n"), (2, "rate = 2\n")):
         digest = store_code(sessions_for(engine), {"train.py": text, "same.py": "x\n"})
@@ -246,7 +244,7 @@ def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Stac
     expect(code.get_by_text("same.py")).to_have_count(0)
 
 
-def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: Page, site: Stack) -> None:
+def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: Page, site: Site) -> None:
     run = "run000000000"
     engine = engine_for(site.database_url)
     with sessions_for(engine).begin() as session:
@@ -290,7 +288,7 @@ def test_bars_rank_runs_and_means_of_groups(page: Page) -> None:
     expect(chart.locator("title")).to_have_text(f"a,b, n {RUNS}: 0.65")
 
 
-def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Stack) -> None:
+def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Site) -> None:
     accuracies = {"many": (0.5, 0.6, 0.7, 0.8, 0.9, 3.0), "one": (0.4,)}
     engine = engine_for(site.database_url)
     ids: list[str] = []

@@ -16,7 +16,7 @@ from tests.browser.scene import fill, team_at
 from tests.browser.views import SIZES, VIEWS, View, ids_by_name, path_of
 from tests.unhurried import unhurried
 
-pytestmark = pytest.mark.long("pages")
+pytestmark = pytest.mark.long("releases")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, StorageState, ViewportSize, expect
@@ -10,25 +9,23 @@ from sqlalchemy import update
 
 from bench.many_jobs import store_jobs
 from hora.service import Service
-from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Job
 from tests.browser.axe import issues
-from tests.browser.conftest import Troubles
+from tests.browser.conftest import Site, StartApi, Troubles
 from tests.waiting import until
 
-API_ALONE = ("database", "broker", "migrations", "api")
 JOBS = 12
 NARROW: ViewportSize = {"width": 390, "height": 844}
 NOTES = "# Diverged\n\nafter *epoch* 9"
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
+def site(api_alone: StartApi) -> Iterator[Site]:
     """Twelve jobs: batches 32, 64 and 128 in turn, a loss that grows with the id, and a team for every second one."""
-    with Stack(session_folder / "fields", port=0, parts=API_ALONE) as stack:
-        store_jobs(stack.database_url, prefix="e", status="succeeded", count=JOBS)
-        engine = engine_for(stack.database_url)
+    with api_alone() as site:
+        store_jobs(site.database_url, prefix="e", status="succeeded", count=JOBS)
+        engine = engine_for(site.database_url)
         with sessions_for(engine).begin() as session:
             for n in range(1, JOBS + 1):
                 job = session.get_one(Job, f"e{n:010}")
@@ -40,7 +37,7 @@ def site(session_folder: Path) -> Iterator[Stack]:
                 }  # fmt: skip
                 session.execute(update(Job).where(Job.id == job.id).values(**values))
         engine.dispose()
-        yield stack
+        yield site
 
 
 def expect_jobs(page: Page, *numbers: int) -> None:
@@ -206,7 +203,7 @@ def test_a_narrow_heading_cuts_its_title_and_not_its_place_in_the_order(page: Pa
 
 
 def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
-    browser: Browser, site: Stack, session: StorageState, troubles: Troubles
+    browser: Browser, site: Site, session: StorageState, troubles: Troubles
 ) -> None:
     context = browser.new_context(
         base_url=site.url, storage_state=session, viewport=NARROW, color_scheme="dark", bypass_csp=True

@@ -2,28 +2,18 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from hora.stack.control import Stack
 from tests.browser.axe import issues
-from tests.browser.conftest import WIDE, Troubles
-
-API_ALONE = ("database", "broker", "migrations", "api")
+from tests.browser.conftest import WIDE, Site, Troubles
 
 OF_THE_THEME = (".sidebar-drawer", "page-has-heading-one")  # its second sidebar, and the page of the search
 
 
-@pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "help", port=0, parts=API_ALONE) as stack:
-        yield stack
-
-
 @pytest.fixture
-def reader(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page]:
+def reader(browser: Browser, site: Site, troubles: Troubles) -> Iterator[Page]:
     """A page of a reader who never signed in."""
     context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme="dark")
     page = context.new_page()
@@ -73,7 +63,7 @@ def test_the_dashboard_links_to_the_documentation(reader: Page, troubles: Troubl
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
-def test_the_documentation_has_no_accessibility_issues(browser: Browser, site: Stack, path: str, scheme: str) -> None:
+def test_the_documentation_has_no_accessibility_issues(browser: Browser, site: Site, path: str, scheme: str) -> None:
     context = browser.new_context(base_url=site.url, viewport=WIDE, color_scheme=scheme, bypass_csp=True)
     page = context.new_page()
     page.goto(f"/help/{path}")

@@ -1,47 +1,34 @@
 """Charts that people make: on the page of a job, on that of another job of the project, in a link, in a comparison."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from hora.service import Service
-from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from tests.browser.axe import issues
-from tests.code import store_code
+from tests.browser.conftest import Site
+from tests.integration.jobs.job_rows import a_host
+from tests.stored_runs import ended_script
 
-SCRIPT = """
-from hora import run
-
-for step in range(1, 41):
-    layers = {f"layer_{place}/norm": place + 1 / step for place in range(3)}
-    run.report(step=step, **{"train/loss": 2 / step, "val-loss": 3 / step, **layers})
-"""
-
-
-@pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_CODE", "on")
-        with Stack(session_folder / "site-of-own-charts", port=0, slots=2) as stack:
-            yield stack
+LOSSES = [
+    {"train/loss": 2 / step, "val-loss": 3 / step, **{f"layer_{place}/norm": place + 1 / step for place in range(3)}}
+    for step in range(1, 41)
+]
 
 
 @pytest.fixture(scope="module")
-def jobs(site: Stack, service: Service) -> list[dict[str, Any]]:
+def jobs(site: Site, service: Service) -> list[dict[str, Any]]:
     """Two jobs with these metrics, and one without any of them."""
     engine = engine_for(site.database_url)
-    owner = service.me()["user"]
-    scripts = (SCRIPT, SCRIPT, "from hora import run\nfor step in range(1, 9):\n    run.report(step=step, other=step)")
-    digests = [store_code(sessions_for(engine), {"train.py": text}, owner=owner) for text in scripts]
+    sessions = sessions_for(engine)
+    a_host(sessions)
+    other = [{"other": float(step)} for step in range(1, 9)]
+    ids = [ended_script(sessions, site.home, steps) for steps in (LOSSES, LOSSES, other)]
     engine.dispose()
-    specs = [{"code": digest, "command": ["python", "train.py"], "params": {}} for digest in digests]
-    submitted = [service.submit(spec)["id"] for spec in specs]
-    return [service.wait(job_id) for job_id in submitted]
+    return [service.job(job_id) for job_id in ids]
 
 
 def _add(page: Page, metrics: str, title: str = "") -> None:
@@ -123,7 +110,7 @@ def test_a_dialog_that_is_opened_while_the_one_before_closes_stays_open(page: Pa
 
 
 def test_the_charts_are_those_of_a_project_and_of_a_link(
-    browser: Browser, site: Stack, session: StorageState, page: Page, jobs: list[dict[str, Any]]
+    browser: Browser, site: Site, session: StorageState, page: Page, jobs: list[dict[str, Any]]
 ) -> None:
     page.goto(f"/jobs/{jobs[0]['id']}")
     _add(page, "train/loss, val-loss", "Losses")

@@ -1,11 +1,8 @@
 """The pages over stored rows, with an api but no worker: signing in, many jobs, hostile texts, an outage."""
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -15,15 +12,13 @@ from bench import chromium
 from bench.many_jobs import store_jobs
 from bench.telemetry import a_job
 from hora.service import Service
-from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.telemetry.ingest import LogRow, MetricRow, store_logs, store_metrics
 from tests.browser.canvases import peak
-from tests.browser.conftest import STARTED_MS, Troubles
+from tests.browser.conftest import Site, StartApi, Troubles
 from tests.waiting import until
 
-API_ALONE = ("database", "broker", "migrations", "api")
 JOBS, STEPS, SPIKE_AT = 10_000, 100_000, 77_777
 LONG, HOSTILE = "long00000000", "hostile00000"
 MARKUP = "<img src=x onerror=window.isTaken=1>"
@@ -34,10 +29,10 @@ NO_POLLS = "{ const after = setTimeout; window.setTimeout = (act, ms) => ms >= 1
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "page", port=0, parts=API_ALONE) as stack:
-        store_jobs(stack.database_url, prefix="e", status="succeeded", count=JOBS)
-        engine = engine_for(stack.database_url)
+def site(api_alone: StartApi) -> Iterator[Site]:
+    with api_alone() as site:
+        store_jobs(site.database_url, prefix="e", status="succeeded", count=JOBS)
+        engine = engine_for(site.database_url)
         with sessions_for(engine).begin() as session:
             for job_id in (LONG, HOSTILE):
                 a_job(session, job_id, gpus=1)
@@ -49,7 +44,7 @@ def site(session_folder: Path) -> Iterator[Stack]:
             store_logs(session, [LogRow(HOSTILE, 1, rank, _NOW, MARKUP) for rank in (-1, 0)])
             store_metrics(session, [_point(step, loss) for step, loss in LOSSES.items()])
         engine.dispose()
-        yield stack
+        yield site
 
 
 def _point(step: int, value: float) -> MetricRow:
@@ -57,7 +52,7 @@ def _point(step: int, value: float) -> MetricRow:
 
 
 @pytest.fixture
-def stranger(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page]:
+def stranger(browser: Browser, site: Site, troubles: Troubles) -> Iterator[Page]:
     """A page of a person who is not signed in."""
     context = browser.new_context(base_url=site.url)
     page = context.new_page()
@@ -68,7 +63,7 @@ def stranger(browser: Browser, site: Stack, troubles: Troubles) -> Iterator[Page
     assert troubles.unexpected() == []
 
 
-def test_a_token_opens_the_page_and_a_wrong_token_does_not(stranger: Page, site: Stack) -> None:
+def test_a_token_opens_the_page_and_a_wrong_token_does_not(stranger: Page, site: Site) -> None:
     stranger.goto("/hosts")
     token = stranger.get_by_label("Token")
     token.fill("not the token")
@@ -176,7 +171,7 @@ def test_a_spike_of_one_step_is_drawn_at_every_zoom(page: Page, zoom: str, is_th
     until(is_only_a_spike, what="a spike, and a low line before it")
 
 
-def test_a_chart_of_many_points_shows_a_new_point(page: Page, site: Stack) -> None:
+def test_a_chart_of_many_points_shows_a_new_point(page: Page, site: Site) -> None:
     page.goto(f"/jobs/{LONG}")
     chart = page.get_by_role("figure", name=re.compile("loss", re.IGNORECASE)).first
     expect(chart).to_contain_text("0.125")
@@ -197,24 +192,6 @@ def test_markup_in_names_and_logs_is_shown_as_text(page: Page, path: str) -> Non
     expect(page.get_by_role("main").get_by_text(MARKUP).and_(page.locator(":not(option)")).first).to_be_visible()
     expect(page.locator("img[src=x]")).to_have_count(0)
     assert page.evaluate("window.isTaken") is None
-
-
-def test_the_page_reports_an_outage_of_the_api_and_recovers_by_itself(
-    page: Page, site: Stack, service: Service, troubles: Troubles
-) -> None:
-    troubles.allowed += ["net::ERR_", "502", "503"]
-    page.goto("/")
-    rows = page.get_by_role("row")
-    expect(rows.nth(5)).to_be_visible()
-    page.evaluate("window.isTheSame = true")
-    os.kill(site.pid_of("api"), signal.SIGKILL)
-    notice = page.get_by_text("The api does not answer")
-    expect(notice).to_be_visible()
-    expect(rows.nth(5)).to_be_visible()
-    expect(notice).to_be_hidden(timeout=STARTED_MS)
-    job = service.submit({"dataset": "digits", "name": "after the outage"})
-    expect(page.get_by_role("link", name=job["name"])).to_be_visible()
-    assert page.evaluate("window.isTheSame"), "the page was loaded anew"
 
 
 def test_a_job_is_edited_in_a_dialog(page: Page, service: Service, troubles: Troubles) -> None:
@@ -307,7 +284,7 @@ def test_jobs_are_grouped_by_study_among_ten_thousand_others(page: Page, service
 
 
 def test_an_admin_drags_a_job_in_the_queue_and_moves_one_with_the_keyboard(
-    page: Page, site: Stack, service: Service, browser: Browser
+    page: Page, site: Site, service: Service, browser: Browser
 ) -> None:
     names = ("first", "second", "third")
     jobs = {name: service.submit({"dataset": "digits", "name": name, "priority": 70})["id"] for name in names}
@@ -353,7 +330,7 @@ def test_an_admin_drags_a_job_in_the_queue_and_moves_one_with_the_keyboard(
 
 
 def test_what_one_browser_does_to_a_job_another_one_shows_without_asking_again(
-    browser: Browser, site: Stack, page: Page, service: Service, troubles: Troubles
+    browser: Browser, site: Site, page: Page, service: Service, troubles: Troubles
 ) -> None:
     job_id = service.submit({"dataset": "digits", "name": "watched", "priority": 90})["id"]
     troubles.deleted_ids.append(job_id)

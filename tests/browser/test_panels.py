@@ -1,9 +1,7 @@
 """Charts of a script with many metrics: sections, search, ranges of y axes; the ways between jobs; the quick search."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,42 +9,33 @@ from playwright.sync_api import Locator, Page, expect
 
 from bench.telemetry import a_job
 from hora.service import Service
-from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.model.states import EndReason, Status
 from jobs.telemetry.ingest import MetricRow, store_metrics
-from tests.browser.conftest import Troubles
-from tests.code import store_code
+from tests.browser.conftest import Site, Troubles
+from tests.integration.jobs.job_rows import a_host
+from tests.stored_runs import ended_script
 
-SCRIPT = """
-from hora import run
 
-for step in range(1, 41):
-    loss = 1000.0 if step == 1 else 1 / step
-    more = {f"layer_{place}/norm_{kind}": place + 1 / step for place in range(20) for kind in ("a", "b")}
-    run.report(step=step, **{"train/loss": loss, "train/accuracy": 1 - 1 / step, **more})
-    for place in range(14):
-        run.report(step=step, **{f"head_{place}": float(step * place)})
-"""
+def _metrics(step: int) -> dict[str, float]:
+    norms = {f"layer_{place}/norm_{kind}": place + 1 / step for place in range(20) for kind in ("a", "b")}
+    heads = {f"head_{place}": float(step * place) for place in range(14)}
+    return {"train/loss": 1000.0 if step == 1 else 1 / step, "train/accuracy": 1 - 1 / step, **norms, **heads}
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_CODE", "on")
-        with Stack(session_folder / "site-of-panels", port=0, slots=2) as stack:
-            yield stack
-
-
-@pytest.fixture(scope="module")
-def jobs(site: Stack, service: Service) -> list[dict[str, Any]]:
+def jobs(site: Site, service: Service) -> list[dict[str, Any]]:
     """Two jobs that ended, the older one first."""
     engine = engine_for(site.database_url)
-    digest = store_code(sessions_for(engine), {"train.py": SCRIPT}, owner=service.me()["user"])
+    sessions = sessions_for(engine)
+    a_host(sessions)
+    steps = [_metrics(step) for step in range(1, 41)]
+    ids = [
+        ended_script(sessions, site.home, steps, params={"width": 8}, name=name) for name in ("older run", "newer run")
+    ]
     engine.dispose()
-    spec = {"code": digest, "command": ["python", "train.py"], "params": {"width": 8}}
-    return [service.wait(service.submit({**spec, "name": name})["id"]) for name in ("older run", "newer run")]
+    return [service.job(job_id) for job_id in ids]
 
 
 def test_many_charts_are_found_and_folded(page: Page, jobs: list[dict[str, Any]]) -> None:
@@ -149,7 +138,7 @@ def test_keys_lead_to_the_other_jobs_of_the_list(page: Page, jobs: list[dict[str
 
 
 @pytest.fixture
-def continued(site: Stack) -> dict[str, str]:
+def continued(site: Site) -> dict[str, str]:
     """A job of three epochs, and one that continues it from the second. The ids by name."""
     ids, step, now = {"first": "first0000000", "longer": "longer000000"}, 1000, datetime.now(UTC)
     engine = engine_for(site.database_url)
@@ -224,7 +213,7 @@ def test_keys_go_anywhere_and_are_listed(page: Page, jobs: list[dict[str, Any]],
     expect(keys).not_to_contain_text("select the job")
 
 
-def test_the_values_of_many_runs_are_listed_at_the_cursor(page: Page, site: Stack) -> None:
+def test_the_values_of_many_runs_are_listed_at_the_cursor(page: Page, site: Site) -> None:
     ids = [f"many{number:08}" for number in range(40)]
     engine = engine_for(site.database_url)
     with sessions_for(engine).begin() as session:

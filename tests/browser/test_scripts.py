@@ -3,8 +3,6 @@
 import re
 import tarfile
 from base64 import b64encode
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,11 +58,8 @@ NARROW_PX = 390
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_CODE", "on")
-        with Stack(session_folder / "site-of-code", port=0, slots=2) as stack:
-            yield stack
+def site(training_site: Stack) -> Stack:
+    return training_site
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import csv
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
@@ -14,16 +13,14 @@ from bench import chromium
 from bench.many_jobs import store_jobs
 from bench.telemetry import a_job
 from hora.service import Service
-from hora.stack.control import Stack
 from jobs.data import samples
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import DatasetVersion, Job
 from tests.browser.axe import issues
-from tests.browser.conftest import WIDE, Troubles
+from tests.browser.conftest import WIDE, Site, StartApi, Troubles
 from tests.browser.layout import assert_still, watch_shifts
 from tests.waiting import until
 
-API_ALONE = ("database", "broker", "migrations", "api")
 JOBS, LIVE = 10_000, "live00000000"
 MARKUP = "<img src=x onerror=window.isTaken=1>"
 FORMULA = '=HYPERLINK("http://evil","x")'
@@ -39,10 +36,10 @@ NOTIFICATIONS = """
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "table", port=0, parts=API_ALONE) as stack:
-        store_jobs(stack.database_url, prefix="e", status="succeeded", count=JOBS)
-        engine = engine_for(stack.database_url)
+def site(api_alone: StartApi) -> Iterator[Site]:
+    with api_alone() as site:
+        store_jobs(site.database_url, prefix="e", status="succeeded", count=JOBS)
+        engine = engine_for(site.database_url)
         with sessions_for(engine).begin() as session:
             a_job(session, LIVE, gpus=1)
             hostile = {"name": FORMULA, "labels": {"team": MARKUP}}
@@ -62,17 +59,17 @@ def site(session_folder: Path) -> Iterator[Stack]:
             sample = {"label": MARKUP, "height": 8, "width": 8, "channels": 1, "pixels": pixels}
             assert samples.store(session, ready.id, {"samples": [sample] * 3}) == 3
         engine.dispose()
-        with Service(stack.url, stack.token) as admin:
+        with Service(site.url, site.token) as admin:
             admin.create_project({"name": "vision", "description": MARKUP, "max_slots": 8})
             admin.create_token(MARKUP, user="eve")
             admin.create_token(MARKUP)
             admin.add_member("vision", "eve")
             admin.create_webhook("https://ci.example.com/hooks/hora")
-        yield stack
+        yield site
 
 
 @contextmanager
-def page_of(browser: Browser, site: Stack, user: str, scope: str, **options: object) -> Iterator[Page]:
+def page_of(browser: Browser, site: Site, user: str, scope: str, **options: object) -> Iterator[Page]:
     """A page of somebody else, who gets a token of this scope."""
     with Service(site.url, site.token) as admin:
         token = admin.create_token("page", user=user, scope=scope)["token"]
@@ -116,7 +113,7 @@ def width_of(column: Locator) -> int:
     return int(column.evaluate("column => column.offsetWidth"))
 
 
-def test_headings_have_menus_widths_and_heat_maps(page: Page, browser: Browser, site: Stack) -> None:
+def test_headings_have_menus_widths_and_heat_maps(page: Page, browser: Browser, site: Site) -> None:
     page.goto("/")
     heading, duration = (page.get_by_role("columnheader", name=name) for name in ("Samples/s", "Duration"))
     width = width_of(heading)
@@ -203,7 +200,7 @@ def test_csv_has_all_jobs_that_match_and_no_formulas(page: Page) -> None:
     assert "Z" in rows[1]["created_at"] or "+" in rows[1]["created_at"]
 
 
-def test_a_view_is_saved_opened_by_a_link_changed_and_deleted(page: Page, browser: Browser, site: Stack) -> None:
+def test_a_view_is_saved_opened_by_a_link_changed_and_deleted(page: Page, browser: Browser, site: Site) -> None:
     page.goto("/?owner=user-7")
     page.get_by_role("button", name="Views").click()
     page.get_by_role("textbox", name="Name of the new view").fill(f"seven {MARKUP}")
@@ -262,7 +259,7 @@ def test_a_link_to_a_view_asks_for_no_job_and_shows_none_before_the_view_is_know
     ],
 )  # fmt: skip
 def test_a_page_of_settings_shows_hostile_texts_as_texts_and_can_be_used_by_all(
-    browser: Browser, site: Stack, service: Service, troubles: Troubles, path: str, text: str
+    browser: Browser, site: Site, service: Service, troubles: Troubles, path: str, text: str
 ) -> None:
     session = chromium.signed_in(browser, service)
     context = browser.new_context(base_url=site.url, storage_state=session, viewport=NARROW, bypass_csp=True)
@@ -336,7 +333,7 @@ def test_an_admin_changes_a_project_and_its_members(page: Page, service: Service
     expect(page.get_by_text("Nobody is a member")).to_be_visible()
 
 
-def test_a_reader_is_not_offered_what_a_reader_may_not_do(browser: Browser, site: Stack) -> None:
+def test_a_reader_is_not_offered_what_a_reader_may_not_do(browser: Browser, site: Site) -> None:
     with page_of(browser, site, "gus", "read") as page:
         page.goto("/projects/vision")
         expect(page.get_by_role("main")).to_contain_text("Members")
@@ -357,7 +354,7 @@ def test_a_reader_is_not_offered_what_a_reader_may_not_do(browser: Browser, site
         expect(page.get_by_role("alert")).to_contain_text("admin")
 
 
-def test_signing_out_ends_the_session_at_the_service(browser: Browser, site: Stack) -> None:
+def test_signing_out_ends_the_session_at_the_service(browser: Browser, site: Site) -> None:
     with page_of(browser, site, "hal", "submit") as page:
         page.goto("/projects")
         cookies = page.context.cookies()
@@ -369,7 +366,7 @@ def test_signing_out_ends_the_session_at_the_service(browser: Browser, site: Sta
 
 
 @pytest.mark.parametrize("answer", ["denied", "granted"])
-def test_a_watched_job_notifies_or_the_page_says_why_not(page: Page, site: Stack, answer: str) -> None:
+def test_a_watched_job_notifies_or_the_page_says_why_not(page: Page, site: Site, answer: str) -> None:
     page.add_init_script(NOTIFICATIONS)
     page.clock.install()
     page.goto(f"/jobs/{LIVE}")

@@ -1,9 +1,9 @@
 """The pages over real jobs: one is submitted, watched and cancelled; others are compared, in a study, or failed."""
 
+import os
 import re
-from collections.abc import Iterator
+import signal
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -24,9 +24,8 @@ STUDY = {
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
-    with Stack(session_folder / "site", port=0, slots=2) as stack:
-        yield stack
+def site(training_site: Stack) -> Stack:
+    return training_site
 
 
 @dataclass(frozen=True)
@@ -152,6 +151,24 @@ def test_a_list_of_names_is_ticked_and_one_with_objects_is_edited_as_json(page: 
     expect(names.get_by_label("rotate 180")).to_be_checked()
     names.get_by_label("flip horizontal").check()
     expect(names.get_by_role("checkbox", checked=True)).to_have_count(2)
+
+
+def test_the_page_reports_an_outage_of_the_api_and_recovers_by_itself(
+    page: Page, site: Stack, service: Service, scene: Scene, troubles: Troubles
+) -> None:
+    troubles.allowed += ["net::ERR_", "502", "503"]
+    page.goto("/")
+    rows = page.get_by_role("row")
+    expect(rows.nth(1)).to_be_visible()
+    page.evaluate("window.isTheSame = true")
+    os.kill(site.pid_of("api"), signal.SIGKILL)
+    notice = page.get_by_text("The api does not answer")
+    expect(notice).to_be_visible()
+    expect(rows.nth(1)).to_be_visible()
+    expect(notice).to_be_hidden(timeout=STARTED_MS)
+    job = service.submit({"dataset": "digits", "name": "after the outage"})
+    expect(page.get_by_role("link", name=job["name"])).to_be_visible()
+    assert page.evaluate("window.isTheSame"), "the page was loaded anew"
 
 
 def _submit(page: Page) -> None:

@@ -5,17 +5,15 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy import update
 
 from hora.service import Service
-from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Job
-from tests.browser.conftest import Troubles
+from tests.browser.conftest import Site, StartApi, Troubles
 from tests.integration.api.starting_rows import an_attempt
 
 OCTOBER, DECEMBER = datetime(2024, 10, 31, 22, tzinfo=UTC), datetime(2024, 12, 2, tzinfo=UTC)
@@ -23,22 +21,20 @@ MARKUP = "<img src=x onerror=window.isTaken=1>"
 
 
 @pytest.fixture(scope="module")
-def site(session_folder: Path) -> Iterator[Stack]:
+def site(api_alone: StartApi) -> Iterator[Site]:
     """Two jobs: on 2 slots from 22:00 on the last of October 2024 for 3 hours, and for 1 hour on 2 December."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HORA_GPU_HOUR_PRICE", "2.5")
-        with Stack(session_folder / "usage", port=0, parts=("database", "broker", "migrations", "api")) as stack:
-            engine = engine_for(stack.database_url)
-            sessions = sessions_for(engine)
-            with Service(stack.url, stack.token) as service:
-                service.create_project({"name": "vision"})
-                for owner, began_at, hours in (("ada", OCTOBER, 3), (MARKUP, DECEMBER, 1)):
-                    job_id = service.submit({"dataset": "digits", "project": "vision"})["id"]
-                    an_attempt(sessions, job_id, created_at=began_at, ended_at=began_at + timedelta(hours=hours))
-                    with sessions.begin() as session:
-                        session.execute(update(Job).where(Job.id == job_id).values(owner=owner))
-            engine.dispose()
-            yield stack
+    with api_alone(gpu_hour_price="2.5") as site:
+        engine = engine_for(site.database_url)
+        sessions = sessions_for(engine)
+        with Service(site.url, site.token) as service:
+            service.create_project({"name": "vision"})
+            for owner, began_at, hours in (("ada", OCTOBER, 3), (MARKUP, DECEMBER, 1)):
+                job_id = service.submit({"dataset": "digits", "project": "vision"})["id"]
+                an_attempt(sessions, job_id, created_at=began_at, ended_at=began_at + timedelta(hours=hours))
+                with sessions.begin() as session:
+                    session.execute(update(Job).where(Job.id == job_id).values(owner=owner))
+        engine.dispose()
+        yield site
 
 
 def expect_rows(page: Page, *rows: list[str]) -> None:

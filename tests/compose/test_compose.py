@@ -8,7 +8,7 @@ import pytest
 
 from tests.compose.stack import NoEngine, find_compose
 
-pytestmark = [pytest.mark.long("versions"), pytest.mark.timeout(3600)]  # the first build compiles Horovod
+pytestmark = [pytest.mark.long("releases"), pytest.mark.timeout(3600)]  # the first build compiles Horovod
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.long("versions"), pytest.mark.timeout(3600)]  # the first time NVIDIA's compiler runs
+pytestmark = [pytest.mark.long("releases"), pytest.mark.timeout(3600)]  # the first time NVIDIA's compiler runs
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz.run import fuzz_a_stack
 
-pytestmark = pytest.mark.long("versions")
+pytestmark = pytest.mark.long("releases")
 
 
 def test_fuzzing_finds_no_answer_that_breaks_the_api_document(short_folder: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.upgrade.rolling import Upgrade
 from tests.upgrade.versions import NoOlderVersion, Version, newest_older_version
 
-pytestmark = pytest.mark.long("versions")
+pytestmark = pytest.mark.long("releases")
 
 
 def test_jobs_train_on_while_schema_apis_and_workers_are_upgraded(short_folder: Path) -> None:

@@ -30,6 +30,8 @@ from tests.waiting import slowdown
 from worker.copies import copier as copier_module
 from worker.copies import fetching
 
+pytestmark = pytest.mark.long("faults")
+
 SEEDS = 100
 AT_ONCE = 8
 FAILING_SHARES = (0.05, 0.2, 1 / 3)
