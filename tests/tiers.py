@@ -5,9 +5,11 @@ A test without a mark is in the short tier. A test of the long tier says in whic
     pytestmark = pytest.mark.long("faults")
 
 `--tier short` runs the short tier, `--tier long` all parts, `--tier faults` one part. Without the option every test
-runs that the command line names. `python -m tests.tiers 1234` prints the part whose turn it is after 1,234 commits.
+runs that the command line names. `--shuffle 7` runs the files in another order, which the number decides.
+`python -m tests.tiers 1234` prints the part whose turn it is after 1,234 commits.
 """
 
+import random
 import sys
 
 import pytest
@@ -23,6 +25,7 @@ PARTS = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=[SHORT, LONG, *PARTS], help="run only this tier, or this part of the long tier")
+    parser.addoption("--shuffle", metavar="SEED", help="run the files in a random order")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,12 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    tier, tiers = config.getoption("--tier"), {item: _tier_of(item) for item in items}
-    if tier is None:
-        return
-    selected = [item for item in items if tiers[item] == tier or (tier == LONG and tiers[item] != SHORT)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
-    items[:] = selected
+    if (seed := config.getoption("--shuffle")) is not None:
+        items.sort(key=lambda item: random.Random(f"{seed} {item.path}").random())  # noqa: S311 - the order of files
+    tier = config.getoption("--tier")
+    chosen: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        own = _tier_of(item)
+        chosen[tier in (None, own) or (tier == LONG and own != SHORT)].append(item)
+    config.hook.pytest_deselected(items=chosen[False])
+    items[:] = chosen[True]
 
 
 def _tier_of(item: pytest.Item) -> str:

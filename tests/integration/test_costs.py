@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,28 +11,35 @@ from tests.costs import Meter
 from tests.waiting import until
 
 BUSY_S = 0.4
-BUSY = f"import time\nwhile time.process_time() < {BUSY_S}: pass\ntime.sleep(2)"  # long enough to be looked at
-
-
-IMPORTS = "import signal, subprocess, sys, time\n"
-WAITS_FOR_IT = "subprocess.run([sys.executable, '-c', sys.argv[1]])"
-LEAVES_IT = "subprocess.Popen([sys.executable, '-c', sys.argv[1]], start_new_session=True)"
-IGNORES_ITS_END = f"signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{LEAVES_IT}\ntime.sleep(600)"
+BUSY = f"""
+import os, sys, time
+while time.process_time() < {BUSY_S}:
+    pass
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.02)
+"""
+IMPORTS = "import signal, subprocess, sys, time\nargv = [sys.executable, '-c', *sys.argv[1:]]\n"
+LEAVES_IT = "subprocess.Popen(argv, start_new_session=True)"
 
 
 @pytest.mark.parametrize(
     "parent",
-    [WAITS_FOR_IT, LEAVES_IT, IGNORES_ITS_END],
+    [
+        "subprocess.run(argv)",
+        LEAVES_IT,
+        f"signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{LEAVES_IT}\ntime.sleep(600)",
+    ],
     ids=["reaped by its parent", "left by its parent", "reaped by the kernel"],
 )
-def test_the_time_of_every_process_counts_once(parent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HORA_TESTS_PROCESS", raising=False)  # it is set again
+def test_the_time_of_every_process_counts_once(parent: str, tmp_path: Path) -> None:
+    may_end = tmp_path / "may end"
     meter = Meter()
     meter.start()
     before_s = meter.cpu_s()
-    process = subprocess.Popen([sys.executable, "-c", IMPORTS + parent, BUSY])
+    process = subprocess.Popen([sys.executable, "-c", IMPORTS + parent, BUSY, str(may_end)])
     try:
         until(lambda: meter.cpu_s() - before_s >= BUSY_S, what="the time of the process")
+        may_end.touch()
         until(lambda: not any(command_line(pid)[2:3] == [BUSY.encode()] for pid in pids()), what="its end")
     finally:
         process.kill()
