@@ -38,10 +38,12 @@ def field_of(answer: Any) -> tuple[int, str, str]:
     return answer.status_code, error["field"], error["message"]
 
 
-def test_sent_archive_is_described_and_comes_back_as_it_was(api: TestClient, configuration: Settings) -> None:
+def test_sent_archive_is_described_stored_once_and_comes_back_as_it_was(
+    api: TestClient, configuration: Settings, sessions: Sessions, client_of: Callable[..., TestClient]
+) -> None:
     archive = archive_of({"train.py": "print(1)\n", "lib/a.py": "x = 1\n"})
     digest = hashlib.sha256(archive).hexdigest()
-    answer = send_code(api, archive)
+    answer = send_code(client_of("ann", "code"), archive)
     assert (answer.status_code, answer.headers["Location"]) == (201, f"/v1/code/{digest}")
     view = answer.json()
     assert (view["digest"], view["size_bytes"], view["unpacked_bytes"]) == (digest, len(archive), 15)
@@ -55,6 +57,12 @@ def test_sent_archive_is_described_and_comes_back_as_it_was(api: TestClient, con
     assert "immutable" in download.headers["Cache-Control"]
     again = api.get(f"/v1/code/{digest}/archive", headers={"If-None-Match": download.headers["ETag"]})
     assert (again.status_code, again.content) == (304, b"")
+    (entry,) = api.get("/v1/audit", params={"subject": digest}).json()["items"]
+    assert (entry["action"], entry["actor"]) == ("code.sent", "ann")
+    for sender in (client_of("ann", "code"), api):
+        repeated = send_code(sender, archive)
+        assert (repeated.status_code, repeated.json()["digest"]) == (200, digest)
+    assert (count(sessions, CodeArchive), count(sessions, CodePiece), count(sessions, CodeSender)) == (1, 1, 2)
     assert not any((configuration.datasets / ".uploads").iterdir())
 
 
@@ -69,52 +77,29 @@ def test_large_archive_is_stored_in_pieces_and_comes_back(api: TestClient, sessi
     assert download.headers["Content-Disposition"].endswith('.zip"')
 
 
-def test_same_archive_is_stored_once(api: TestClient, sessions: Sessions, client_of: Callable[..., TestClient]) -> None:
-    first = send_code(api, archive_of())
-    again = send_code(api, archive_of())
-    of_another = send_code(client_of("ann", "code"), archive_of())
-    assert [answer.status_code for answer in (first, again, of_another)] == [201, 200, 200]
-    assert first.json()["digest"] == of_another.json()["digest"]
-    assert (count(sessions, CodeArchive), count(sessions, CodePiece), count(sessions, CodeSender)) == (1, 1, 2)
+# More hostile archives: `tests/unit/jobs/data/test_code_archives.py`.
+REFUSED: list[tuple[bytes, dict[str, str], str]] = [
+    (tar_of({"a.py": b""}, member("out", tarfile.SYMTYPE, "/etc/passwd")), {}, "belongs to a link"),
+    (gzipped(tar_of({"zeros": bytes(90_000_000)})), {}, "bytes come out of it"),
+    (b"print()", {}, "not a known kind of archive"),
+    (archive_of(), {"sha256": "0" * 64}, "another SHA-256"),
+    (bytes(4_000_001), {"purpose": "data"}, "at most 4000000 bytes"),
+]
 
 
-REFUSED = {
-    "link out": (tar_of({"a.py": b""}, member("out", tarfile.SYMTYPE, "/etc/passwd")), "belongs to a link"),
-    "name that leads outside": (tar_of({"../a.py": b""}), "leads outside the archive"),
-    "bomb": (gzipped(tar_of({"zeros": bytes(90_000_000)})), "bytes come out of it"),
-    "no archive": (b"print()", "not a known kind of archive"),
-    "cut off": (archive_of()[:-30], "cannot be read"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_hostile_archive_is_refused_at_the_field(case: str, api: TestClient, sessions: Sessions) -> None:
-    archive, reason = REFUSED[case]
-    upload_id = upload_code(api, archive)
-    status, field, message = field_of(api.post("/v1/code", json={"upload": upload_id}))
-    assert (status, field) == (422, "upload")
-    assert reason in message
+def test_hostile_and_wrong_archives_are_refused_at_the_field(api: TestClient, sessions: Sessions) -> None:
+    for archive, fields, reason in REFUSED:
+        upload_id = upload_code(api, archive, **fields)
+        status, field, message = field_of(api.post("/v1/code", json={"upload": upload_id}))
+        assert (status, field) == (422, "upload")
+        assert reason in message
+        if not fields:
+            assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is not None  # it does not count as open
     assert count(sessions, CodeArchive) == 0
-    assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is not None  # it does not count as open
-
-
-def test_size_over_the_limit_is_refused_before_the_bytes_are_sent(api: TestClient) -> None:
-    new = {"filename": "code.tar.gz", "size_bytes": 2 * 10**9, "purpose": "code"}
-    status, field, message = field_of(api.post("/v1/uploads", json=new))
-    assert (status, field) == (422, "size_bytes")
-    assert message == "an archive of code may have at most 4000000 bytes here"
-
-
-def test_data_over_the_limit_of_code_is_refused_as_code(api: TestClient) -> None:
-    upload_id = upload_code(api, bytes(4_000_001), purpose="data")
-    status, field, message = field_of(api.post("/v1/code", json={"upload": upload_id}))
-    assert (status, field) == (422, "upload")
-    assert "at most 4000000 bytes" in message
-
-
-def test_archive_with_another_hash_than_stated_is_refused(api: TestClient) -> None:
-    answer = send_code(api, archive_of(), sha256="0" * 64)
-    assert "another SHA-256" in field_of(answer)[2]
+    before_it_is_sent = {"filename": "code.tar.gz", "size_bytes": 2 * 10**9, "purpose": "code"}
+    assert field_of(api.post("/v1/uploads", json=before_it_is_sent)) == (
+        422, "size_bytes", "an archive of code may have at most 4000000 bytes here",
+    )  # fmt: skip
 
 
 def test_upload_has_to_be_there_complete_and_ones_own(api: TestClient, client_of: Callable[..., TestClient]) -> None:
@@ -143,28 +128,19 @@ def test_archive_is_for_its_senders_until_a_job_runs_it(api: TestClient, client_
     assert other.post("/v1/jobs", json=spec).status_code == 201
 
 
-def test_script_needs_the_scope_code(api: TestClient, sessions: Sessions, client_of: Callable[..., TestClient]) -> None:
-    digest = store_code(sessions, owner="ann")
+def test_refusal_of_a_script_names_the_scope_code(
+    api: TestClient, sessions: Sessions, client_of: Callable[..., TestClient]
+) -> None:
+    """Which routes need the scope, also without a dry run: `tests/integration/api/rights/table.py`."""
+    spec = {**SCRIPT, "code": store_code(sessions, owner="ann")}
     narrow, wide = client_of("ann", "submit"), client_of("ann", "code")
-    spec = {**SCRIPT, "code": digest}
     job_id = wide.post("/v1/jobs", json=spec).json()["id"]
     study = {"name": "s", "base": spec, "grid": {"seed": [1, 2]}}
-    study_id = wide.post("/v1/studies", json=study).json()["id"]
-    for path in (f"/v1/jobs/{job_id}", f"/v1/studies/{study_id}"):
-        assert wide.post(f"{path}/pause").status_code == 202
-    asked = [
-        ("/v1/jobs", spec), ("/v1/jobs?dry_run=true", spec), (f"/v1/jobs/{job_id}/clone", {"priority": 1}),
-        (f"/v1/jobs/{job_id}/clone?dry_run=true", {}), ("/v1/studies", study), ("/v1/studies?dry_run=true", study),
-        (f"/v1/jobs/{job_id}/resume", None), (f"/v1/studies/{study_id}/resume", None),
-    ]  # fmt: skip
-    for path, body in asked:
-        refusal = narrow.post(path, json=body)
+    for path, body in (("/v1/jobs", spec), (f"/v1/jobs/{job_id}/clone", {}), ("/v1/studies", study)):
+        refusal = narrow.post(path, json=body, params={"dry_run": True})
         assert refusal.status_code == 403, path
         assert 'error="insufficient_scope", scope="code"' in refusal.headers["WWW-Authenticate"]
-        allowed = wide.post(path, json=body)
-        assert allowed.status_code in (200, 201, 202), allowed.text
-    new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
-    assert narrow.post("/v1/uploads", json=new).status_code == 403
+        assert wide.post(path, json=body, params={"dry_run": True}).status_code == 200, path
     assert narrow.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
 
 
@@ -209,12 +185,6 @@ def test_stack_that_runs_no_code_says_so(database: str, tmp_path: Path, sessions
     assert "HORA_CODE=on" in message
 
 
-def test_audit_log_says_who_sent_code(api: TestClient, client_of: Callable[..., TestClient]) -> None:
-    digest = send_code(client_of("ann", "code"), archive_of()).json()["digest"]
-    entry = api.get("/v1/audit", params={"subject": digest}).json()["items"][0]
-    assert (entry["action"], entry["actor"]) == ("code.sent", "ann")
-
-
 def test_oldest_unused_archives_of_a_user_make_room(sessions: Sessions) -> None:
     digests = [store_code(sessions, {"a.py": str(number)}, owner="ann") for number in range(code.MOST_UNUSED)]
     store_code(sessions, {"a.py": "1"}, owner="ben")
@@ -255,14 +225,13 @@ def test_archives_are_compared_by_file_and_line(api: TestClient, sessions: Sessi
     before, after = store_code(sessions, BEFORE), store_code(sessions, AFTER)
     answer = api.get(f"/v1/code/{before}/diff/{after}")
     assert answer.status_code == 200, answer.text
-    found = {file["path"]: (file["change"], file["hunks"]) for file in answer.json()["files"]}
-    assert found == {
+    assert {file["path"]: (file["change"], file["hunks"]) for file in answer.json()["files"]} == {
         "data.bin": ("changed", None),
         "lib/new.py": ("added", "@@ -0,0 +1 @@\n+z"),
         "old.py": ("removed", "@@ -1 +0,0 @@\n-x"),
         "train.py": ("changed", "@@ -1,2 +1,2 @@\n a = 1\n-b = 2\n+b = 3"),
     }
-    kept = api.get(f"/v1/code/{before}/diff/{after}", headers={"If-None-Match": answer.headers["ETag"]})
-    assert kept.status_code == 304
+    known = {"If-None-Match": answer.headers["ETag"]}
+    assert api.get(f"/v1/code/{before}/diff/{after}", headers=known).status_code == 304
     assert api.get(f"/v1/code/{before}/diff/{before}").json()["files"] == []
     assert api.get(f"/v1/code/{before}/diff/{'0' * 64}").status_code == 404

@@ -32,17 +32,15 @@ def other_policies(api: TestClient, app: FastAPI) -> dict[str, str | None]:
         # HEAD has the headers of GET, and ends streams.
         answer = api.request("HEAD" if method == "GET" else method, path, headers=BROWSER, follow_redirects=False)
         policies[f"{method} {path}"] = answer.headers.get("content-security-policy")
+        others = (answer.headers["x-content-type-options"], answer.headers["referrer-policy"])
+        assert others == ("nosniff", "no-referrer"), path
     return {name: policy for name, policy in policies.items() if policy != CONTENT_SECURITY_POLICY}
 
 
-def test_every_route_answers_with_the_policy(api: TestClient, app: FastAPI) -> None:
+def test_every_route_answers_with_the_policy_or_is_named(api: TestClient, app: FastAPI) -> None:
     assert other_policies(api, app) == {}
-
-
-def test_a_route_with_a_policy_of_its_own_is_named(api: TestClient, app: FastAPI) -> None:
     loose = {"Content-Security-Policy": "script-src *"}
     app.add_api_route("/v1/loose", lambda: HTMLResponse("<p>", headers=loose))
-
     assert other_policies(api, app) == {"GET /v1/loose": "script-src *"}
 
 
@@ -71,19 +69,14 @@ def test_the_page_of_the_api_loads_only_its_own_files(client: TestClient) -> Non
         assert (file.status_code, file.headers["cache-control"]) == (200, "no-cache"), address
         again = client.get(address, headers={"If-None-Match": file.headers["etag"]})
         assert (again.status_code, again.headers["content-security-policy"]) == (304, CONTENT_SECURITY_POLICY)
+    old = client.get("/redoc", follow_redirects=False)
+    assert (old.status_code, old.headers["location"]) == (307, "/docs")
 
 
-def test_the_old_address_redirects_to_the_page_of_the_api(client: TestClient) -> None:
-    answer = client.get("/redoc", follow_redirects=False)
-
-    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
-
-
-@pytest.mark.parametrize("name", ["..%2findex.html", "%2e%2e%2findex.html", "%2fetc%2fpasswd", "nowhere.js", "%00"])
-def test_nothing_outside_of_its_folder_is_served(client: TestClient, name: str) -> None:
-    answer = client.get(f"/docs/{name}", headers=BROWSER)
-
-    assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
+def test_nothing_outside_of_its_folder_is_served(client: TestClient) -> None:
+    for name in ("..%2findex.html", "%2e%2e%2findex.html", "%2fetc%2fpasswd", "nowhere.js", "%00"):
+        answer = client.get(f"/docs/{name}", headers=BROWSER)
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found"), name
 
 
 def test_a_checkout_without_the_page_says_what_to_do(tmp_path: Path) -> None:
