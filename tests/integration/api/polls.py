@@ -4,8 +4,33 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi.testclient import TestClient
+from sqlalchemy import Executable
+
+from jobs.db.engine import Sessions
+from jobs.lifecycle import store
 
 Write = Callable[[], object]
+
+
+def writes(sessions: Sessions, *statements: Executable) -> Write:
+    """A write of these statements in one transaction."""
+
+    def write() -> None:
+        with sessions.begin() as session:
+            for statement in statements:
+                session.execute(statement)
+
+    return write
+
+
+def touches(sessions: Sessions, job_id: str, **values: Any) -> Write:
+    """A write of columns of a job."""
+
+    def write() -> None:
+        with sessions.begin() as session:
+            store.touch(session, job_id, **values)
+
+    return write
 
 
 class Poll:

@@ -16,6 +16,7 @@ from jobs.db.tables import CodeArchive, CodePiece, CodeSender, Job
 from jobs.runtime.settings import Settings
 from tests.archives import gzipped, member, tar_of, zip_of
 from tests.code import archive_of, send_code, store_code, upload_code
+from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import TOKEN
 
 SCRIPT = {"command": ["python", "train.py"]}
@@ -29,13 +30,6 @@ def configuration(database: str, tmp_path: Path) -> Settings:
 def count(sessions: Sessions, table: Any) -> int:
     with sessions() as session:
         return session.scalar(select(func.count()).select_from(table)) or 0
-
-
-def field_of(answer: Any) -> tuple[int, str, str]:
-    """The status of a refusal, the first field that it names, and the sentence."""
-    assert answer.headers["Content-Type"] == "application/problem+json", answer.text
-    error = answer.json()["errors"][0]
-    return answer.status_code, error["field"], error["message"]
 
 
 def test_sent_archive_is_described_stored_once_and_comes_back_as_it_was(
@@ -90,27 +84,25 @@ REFUSED: list[tuple[bytes, dict[str, str], str]] = [
 def test_hostile_and_wrong_archives_are_refused_at_the_field(api: TestClient, sessions: Sessions) -> None:
     for archive, fields, reason in REFUSED:
         upload_id = upload_code(api, archive, **fields)
-        status, field, message = field_of(api.post("/v1/code", json={"upload": upload_id}))
-        assert (status, field) == (422, "upload")
-        assert reason in message
+        assert reason in errors_of(api.post("/v1/code", json={"upload": upload_id}))["upload"]
         if not fields:
             assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is not None  # it does not count as open
     assert count(sessions, CodeArchive) == 0
     before_it_is_sent = {"filename": "code.tar.gz", "size_bytes": 2 * 10**9, "purpose": "code"}
-    assert field_of(api.post("/v1/uploads", json=before_it_is_sent)) == (
-        422, "size_bytes", "an archive of code may have at most 4000000 bytes here",
-    )  # fmt: skip
+    assert errors_of(api.post("/v1/uploads", json=before_it_is_sent)) == {
+        "size_bytes": "an archive of code may have at most 4000000 bytes here"
+    }
 
 
 def test_upload_has_to_be_there_complete_and_ones_own(api: TestClient, client_of: Callable[..., TestClient]) -> None:
-    assert field_of(api.post("/v1/code", json={"upload": "nothere"}))[1:] == ("upload", "there is no such upload")
+    assert errors_of(api.post("/v1/code", json={"upload": "nothere"})) == {"upload": "there is no such upload"}
     new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
     unfinished = api.post("/v1/uploads", json=new).json()["id"]
-    assert "has 0 of 10 bytes" in field_of(api.post("/v1/code", json={"upload": unfinished}))[2]
+    assert "has 0 of 10 bytes" in errors_of(api.post("/v1/code", json={"upload": unfinished}))["upload"]
     upload_id = upload_code(api, archive_of())
     assert client_of("ann", "code").post("/v1/code", json={"upload": upload_id}).status_code == 403
     assert api.post("/v1/code", json={"upload": upload_id}).status_code == 201
-    assert "its bytes are gone" in field_of(api.post("/v1/code", json={"upload": upload_id}))[2]
+    assert "its bytes are gone" in errors_of(api.post("/v1/code", json={"upload": upload_id}))["upload"]
 
 
 def test_archive_is_for_its_senders_until_a_job_runs_it(api: TestClient, client_of: Callable[..., TestClient]) -> None:
@@ -121,8 +113,7 @@ def test_archive_is_for_its_senders_until_a_job_runs_it(api: TestClient, client_
         hidden, missing = other.get(path), other.get(path.replace(digest, "0" * 64))
         assert (hidden.status_code, hidden.json()["title"]) == (404, missing.json()["title"])
     spec = {**SCRIPT, "code": digest}
-    refusal = other.post("/v1/jobs", json=spec)
-    assert field_of(refusal) == (422, "code", "no such code: send it with POST /v1/code")
+    assert errors_of(other.post("/v1/jobs", json=spec)) == {"code": "no such code: send it with POST /v1/code"}
     assert sender.post("/v1/jobs", json=spec).status_code == 201
     assert other.get(f"/v1/code/{digest}").status_code == 200
     assert other.post("/v1/jobs", json=spec).status_code == 201
@@ -144,31 +135,27 @@ def test_refusal_of_a_script_names_the_scope_code(
     assert narrow.post(f"/v1/jobs/{job_id}/cancel").status_code == 202
 
 
-def test_script_without_data_and_model_can_be_read_everywhere(api: TestClient, sessions: Sessions) -> None:
-    digest = store_code(sessions)
-    job = api.post("/v1/jobs", json={**SCRIPT, "code": digest, "name": "regression"}).json()
-    assert job["spec"]["dataset"] is job["spec"]["model"] is None
-    parts = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts", "/events", "/artifacts")
-    for path in (*(f"/v1/jobs/{job['id']}{part}" for part in parts), "/v1/jobs", "/metrics"):
-        assert api.get(path).status_code == 200, path
-    found = api.get("/v1/jobs", params={"search": "regression"}).json()["items"]
-    assert [each["id"] for each in found] == [job["id"]]
-    for sort in ("name", "-created", "val_accuracy", "loss"):
-        assert api.get("/v1/jobs", params={"sort": sort}).status_code in (200, 422), sort
-    preview = api.post("/v1/jobs", params={"dry_run": True}, json={**SCRIPT, "code": digest})
-    assert preview.status_code == 200, preview.text
-
-
-def test_job_keeps_its_code_and_its_time_of_use(api: TestClient, sessions: Sessions) -> None:
+def test_job_keeps_its_code_and_can_be_read_everywhere_without_data_and_model(
+    api: TestClient, sessions: Sessions
+) -> None:
     digest = store_code(sessions)
     with sessions.begin() as session:
         session.get_one(CodeArchive, digest).used_at = func.now() - func.make_interval(0, 0, 0, 40)
-    job = api.post("/v1/jobs", json={**SCRIPT, "code": digest}).json()
+    spec = {**SCRIPT, "code": digest, "name": "regression"}
+    assert api.post("/v1/jobs", params={"dry_run": True}, json=spec).status_code == 200
+    job = api.post("/v1/jobs", json=spec).json()
     assert job["code"] == job["spec"]["code"] == digest
     with sessions.begin() as session:
         assert session.get_one(Job, job["id"]).code == digest
         assert not code.remove_unused(session, keep_days=30)
-        assert session.get(CodeArchive, digest) is not None
+        assert session.get(CodeArchive, digest) is not None  # its use was noted
+    assert job["spec"]["dataset"] is job["spec"]["model"] is None
+    parts = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts", "/events", "/artifacts")
+    sorts = ("/v1/jobs?sort=name", "/v1/jobs?sort=-created_at", "/v1/jobs?sort=val_accuracy", "/v1/jobs?sort=loss")
+    for path in (*(f"/v1/jobs/{job['id']}{part}" for part in parts), *sorts, "/metrics"):
+        assert api.get(path).status_code == 200, path
+    found = api.get("/v1/jobs", params={"search": "regression"}).json()["items"]
+    assert [each["id"] for each in found] == [job["id"]]
 
 
 def test_stack_that_runs_no_code_says_so(database: str, tmp_path: Path, sessions: Sessions) -> None:
@@ -180,9 +167,7 @@ def test_stack_that_runs_no_code_says_so(database: str, tmp_path: Path, sessions
         new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
         for refusal in (api.post("/v1/code", json={"upload": "any"}), api.post("/v1/uploads", json=new)):
             assert (refusal.status_code, refusal.json()["type"]) == (409, "urn:hora:problem:code-off")
-        status, field, message = field_of(api.post("/v1/jobs", json={**SCRIPT, "code": digest}))
-    assert (status, field) == (422, "code")
-    assert "HORA_CODE=on" in message
+        assert "HORA_CODE=on" in errors_of(api.post("/v1/jobs", json={**SCRIPT, "code": digest}))["code"]
 
 
 def test_oldest_unused_archives_of_a_user_make_room(sessions: Sessions) -> None:
@@ -199,13 +184,16 @@ def test_oldest_unused_archives_of_a_user_make_room(sessions: Sessions) -> None:
     assert left == {*digests[1:], newest, second}  # the second one is ben's too
 
 
-BEFORE = {"train.py": "a = 1\nb = 2\n", "old.py": "x\n", "same.py": "y\n", "data.bin": "\0"}
-AFTER = {"train.py": "a = 1\nb = 3\n", "lib/new.py": "z\n", "same.py": "y\n", "data.bin": "\0\0"}
+SAME = {"same.py": "y\n", "lib/é.py": "é\n", "long.txt": "x" * 600_000}
+BEFORE = SAME | {"train.py": "a = 1\nb = 2\n", "old.py": "x\n", "data.bin": "\0"}
+AFTER = SAME | {"train.py": "a = 1\nb = 3\n", "lib/new.py": "z\n", "data.bin": "\0\0"}
 
 
-def test_text_of_a_file_is_sent_and_kept_by_its_content(api: TestClient, sessions: Sessions) -> None:
-    digest = store_code(sessions, {**BEFORE, "lib/é.py": "é\n", "long.txt": "x" * 600_000})
-    address = f"/v1/code/{digest}/files"
+def test_texts_of_files_are_sent_and_archives_are_compared_by_file_and_line(
+    api: TestClient, sessions: Sessions
+) -> None:
+    before, after = store_code(sessions, BEFORE), store_code(sessions, AFTER)
+    address = f"/v1/code/{before}/files"
     text = api.get(f"{address}/lib/é.py")
     assert (text.status_code, text.text, text.headers["Content-Type"]) == (200, "é\n", "text/plain; charset=utf-8")
     assert text.headers["X-Content-Type-Options"] == "nosniff"
@@ -217,12 +205,8 @@ def test_text_of_a_file_is_sent_and_kept_by_its_content(api: TestClient, session
     for path in ("../train.py", "lib", "/etc/passwd"):
         assert api.get(f"{address}/{path.replace('/', '%2F')}").status_code == 404
     for path in ("data.bin", "long.txt"):
-        assert (answer := api.get(f"{address}/{path}")).status_code == 409, answer.text
-        assert "is no text or is too long" in answer.json()["detail"]
+        assert "is no text or is too long" in problem(api.get(f"{address}/{path}"), 409, "no-text")["detail"]
 
-
-def test_archives_are_compared_by_file_and_line(api: TestClient, sessions: Sessions) -> None:
-    before, after = store_code(sessions, BEFORE), store_code(sessions, AFTER)
     answer = api.get(f"/v1/code/{before}/diff/{after}")
     assert answer.status_code == 200, answer.text
     assert {file["path"]: (file["change"], file["hunks"]) for file in answer.json()["files"]} == {

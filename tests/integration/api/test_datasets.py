@@ -15,6 +15,7 @@ from jobs.lifecycle.store import move
 from jobs.model.catalog import DATASETS
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
+from tests.integration.api.answers import errors_of
 from tests.integration.api.starting_rows import SPEC, TOKEN
 
 Register = Callable[..., dict[str, Any]]
@@ -58,11 +59,6 @@ def register_dataset(api: TestClient, sessions: Sessions) -> Register:
         return found
 
     return register
-
-
-def errors_of(answer: Any) -> dict[str, str]:
-    assert answer.status_code == 422, answer.text
-    return {error["field"]: error["message"] for error in answer.json()["errors"]}
 
 
 def test_versions_are_numbered_and_the_newest_is_listed(api: TestClient, register_dataset: Register) -> None:
@@ -190,9 +186,9 @@ def test_a_job_has_the_task_of_its_data_or_is_refused_at_submission(
     assert stored.json()["spec"]["task"] == "regression"
     assert stored.json()["spec"]["early_stopping"]["monitor"] == "val_loss"
     with sessions() as session:
-        (job,) = session.scalars(select(Job)).all()
-        assert job.dataset_ref is not None
-        assert job.dataset_ref["expects"] == {"samples": 100, "test": 20, "classes": 0, "targets": 2}
+        ref = session.scalars(select(Job.dataset_ref)).one()
+    assert ref is not None
+    assert ref["expects"] == {"samples": 100, "test": 20, "classes": 0, "targets": 2}
     assert api.post("/v1/jobs", json=stored.json()["spec"]).status_code == 201
     for dataset in ("chips", "diabetes"):
         of_data = SPEC | {"dataset": dataset, "batch_size": 4, "model": "mlp"}

@@ -13,7 +13,7 @@ from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
-from tests.integration.api.polls import Poll
+from tests.integration.api.polls import Poll, touches, writes
 from tests.integration.api.starting_rows import a_host, log_lines, metric_points, samples, seconds
 
 Submit = Callable[..., str]
@@ -29,37 +29,44 @@ def running(submit_job: Submit, sessions: Sessions) -> Lease:
     return lease
 
 
-def offsets(sessions: Sessions, lease: Lease, to: int) -> None:
-    """What an intake writes in the transaction in which it stores anything."""
-    with sessions.begin() as session:
-        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(offsets={"records:0": to}))
+@pytest.fixture
+def end(running: Lease, sessions: Sessions) -> Callable[[], None]:
+    """Ends the job."""
 
-
-def test_the_tag_of_a_job_changes_with_its_content(api: TestClient, running: Lease, sessions: Sessions) -> None:
-    poll = Poll(api, f"/v1/jobs/{running.job_id}")
-
-    def progress() -> None:
-        with sessions.begin() as session:
-            store.touch(session, running.job_id, progress={"epoch": 1})
-
-    def end() -> None:
+    def write() -> None:
         with sessions.begin() as session:
             leases.end(session, running, EndReason.COMPLETED)
 
-    for write in (progress, lambda: api.post(f"/v1/jobs/{running.job_id}/pause"), end):
-        poll.changes_with(write)
+    return write
+
+
+def offsets(sessions: Sessions, lease: Lease, to: int) -> None:
+    """What an intake writes in the transaction in which it stores anything."""
+    writes(sessions, update(Attempt).where(Attempt.id == lease.attempt_id).values(offsets={"records:0": to}))()
+
+
+def test_the_tag_of_a_job_changes_with_its_content(
+    api: TestClient, running: Lease, sessions: Sessions, end: Callable[[], None]
+) -> None:
+    url = f"/v1/jobs/{running.job_id}"
+    tag = api.get(url).headers["etag"]
+    for known in (tag, tag.removeprefix("W/"), f'W/"7", {tag}', "*"):
+        answer = api.get(url, headers={"If-None-Match": known})
+        assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
+    poll = Poll(api, url)
+    poll.changes_with(touches(sessions, running.job_id, progress={"epoch": 1}))
+    poll.changes_with(lambda: api.patch(url, json={"labels": {"a": "b"}}))
+    paused = api.post(f"{url}/pause")
+    assert not poll.is_unchanged()
+    assert paused.headers["etag"] == api.get(url).headers["etag"]
+    poll.changes_with(end)
 
 
 def test_the_tag_of_a_list_changes_with_its_jobs_and_the_queue(
     api: TestClient, submit_job: Submit, running: Lease, sessions: Sessions
 ) -> None:
     everything, of_one, first = Poll(api, "/v1/jobs"), Poll(api, "/v1/jobs?name=polled"), Poll(api, "/v1/jobs?limit=1")
-
-    def progress() -> None:
-        with sessions.begin() as session:
-            store.touch(session, running.job_id, progress={"epoch": 1})
-
-    everything.changes_with(progress)
+    everything.changes_with(touches(sessions, running.job_id, progress={"epoch": 1}))
     assert not of_one.is_unchanged()
     assert not first.is_unchanged()
     first.changes_with(lambda: submit_job(name="other"))  # it has the place of the one before, and there is a next page
@@ -68,12 +75,7 @@ def test_the_tag_of_a_list_changes_with_its_jobs_and_the_queue(
     ahead = submit_job(name="ahead", priority=60)  # the queue moves: no row of the others changes
     of_other = Poll(api, "/v1/jobs?name=other")
     of_other.changes_with(lambda: api.post(f"/v1/jobs/{ahead}/cancel"))
-
-    def lose_the_host() -> None:
-        with sessions.begin() as session:
-            session.execute(update(Host).values(heartbeat_at=seconds(-(10**9))))
-
-    of_other.changes_with(lose_the_host)
+    of_other.changes_with(writes(sessions, update(Host).values(heartbeat_at=seconds(-(10**9)))))  # it is lost
 
 
 def test_different_queries_have_different_tags(api: TestClient, running: Lease) -> None:
@@ -100,27 +102,16 @@ def test_the_tag_of_metrics_changes_with_points_but_not_with_leases(
         metric_points(sessions, running.job_id, [(1, 0.5), (2, 0.4)])
         offsets(sessions, running, 10)
 
-    def resume_elsewhere() -> None:  # what an attempt before it wrote beyond that is void
-        with sessions.begin() as session:
-            session.execute(update(Attempt).values(resumed_step=1))
-
-    def start_the_clock() -> None:
-        with sessions.begin() as session:
-            store.touch(session, running.job_id, started_at=seconds(0))
-
-    for write in (store_points, resume_elsewhere, start_the_clock):
-        poll.changes_with(write)
-
-    def renew() -> None:
-        with sessions.begin() as session:
-            session.execute(update(Attempt).values(lease_expires_at=func.now()))
-
-    poll.stands_still_with(renew)
+    poll.changes_with(store_points)
+    poll.changes_with(writes(sessions, update(Attempt).values(resumed_step=1)))  # an attempt before it is void beyond
+    poll.changes_with(touches(sessions, running.job_id, started_at=seconds(0)))
+    poll.stands_still_with(writes(sessions, update(Attempt).values(lease_expires_at=func.now())))
 
 
-def test_series_have_no_stable_tag_while_they_are_thinned(api: TestClient, running: Lease, sessions: Sessions) -> None:
-    with sessions.begin() as session:
-        leases.end(session, running, EndReason.COMPLETED)
+def test_series_have_no_stable_tag_while_they_are_thinned(
+    api: TestClient, running: Lease, sessions: Sessions, end: Callable[[], None]
+) -> None:
+    end()
     polls = [Poll(api, f"/v1/jobs/{running.job_id}/{series}") for series in ("metrics", "utilization")]
     assert all(poll.is_unchanged() for poll in polls)
     with sessions.begin() as session:
@@ -132,8 +123,7 @@ def test_series_have_no_stable_tag_while_they_are_thinned(api: TestClient, runni
         )  # fmt: skip
     assert not any(poll.is_unchanged() for poll in polls)
     assert not any(poll.is_unchanged() for poll in polls)
-    with sessions.begin() as session:
-        session.execute(update(Job).values(series_thinned_at=func.now(), revision=Job.revision + 1))
+    writes(sessions, update(Job).values(series_thinned_at=func.now(), revision=Job.revision + 1))()
     assert not any(poll.is_unchanged() for poll in polls)
     assert all(poll.is_unchanged() for poll in polls)
 
@@ -143,73 +133,44 @@ def test_the_tag_of_utilization_changes_with_its_content(api: TestClient, runnin
     poll.changes_with(lambda: samples(sessions, running.job_id, [{"cpu_percent": 50.0}, {"cpu_percent": 60.0}]))
     poll.changes_with(lambda: samples(sessions, running.job_id, [{"cpu_percent": 70.0}], rank=1))
 
-    def give_it_memory() -> None:
-        with sessions.begin() as session:
-            session.execute(update(Slot).values(memory_bytes=2**30))
-
-    def give_its_host_memory() -> None:
-        with sessions.begin() as session:
-            session.execute(update(Host).values(info={"memory_bytes": 2**34}))
+    poll.changes_with(writes(sessions, update(Slot).values(memory_bytes=2**30)))
+    poll.changes_with(writes(sessions, update(Host).values(info={"memory_bytes": 2**34})))
 
     def epoch_ends() -> None:
         metric_points(sessions, running.job_id, [(4, 0.4)], rank=-1)
         offsets(sessions, running, 11)
 
-    for write in (give_it_memory, give_its_host_memory, epoch_ends):
-        poll.changes_with(write)
+    poll.changes_with(epoch_ends)
     with sessions.begin() as session:
         session.execute(update(Job).values(created_at=seconds(0)))
         session.add_all(HostSample(host="ha", at=seconds(at), cpu_percent=1.0) for at in (0, 1))
     assert not poll.is_unchanged()
-
-    def remove_the_oldest() -> None:
-        with sessions.begin() as session:
-            session.execute(delete(HostSample).where(HostSample.at == seconds(0)))
-
-    poll.changes_with(remove_the_oldest)
+    poll.changes_with(writes(sessions, delete(HostSample).where(HostSample.at == seconds(0))))
 
 
-def test_the_tag_of_logs_changes_with_lines_but_not_with_progress(
+def test_the_tags_of_logs_events_and_attempts_change_with_their_content_but_not_with_progress(
     api: TestClient, running: Lease, sessions: Sessions
 ) -> None:
-    poll = Poll(api, f"/v1/jobs/{running.job_id}/logs")
+    url = f"/v1/jobs/{running.job_id}"
+    cursor = api.get(f"{url}/events?limit=1").json()["next_cursor"]
+    parts = ("logs", "events", f"events?cursor={cursor}", "attempts")
+    logs, events, later, attempts = (Poll(api, f"{url}/{part}") for part in parts)
 
     def store_lines() -> None:
         log_lines(sessions, running.job_id, [(0, "one"), (0, "two")])
         offsets(sessions, running, 12)
 
-    def remove_some() -> None:
-        with sessions.begin() as session:
-            session.execute(delete(LogLine).where(LogLine.text == "one"))
-
-    def progress() -> None:
-        with sessions.begin() as session:
-            store.touch(session, running.job_id, progress={"epoch": 3})
-
-    poll.changes_with(store_lines)
-    poll.changes_with(remove_some)
-    poll.stands_still_with(progress)
-
-
-def test_the_tags_of_events_and_attempts_change_with_their_content(
-    api: TestClient, running: Lease, sessions: Sessions
-) -> None:
-    events = Poll(api, f"/v1/jobs/{running.job_id}/events")
-    cursor = api.get(f"/v1/jobs/{running.job_id}/events?limit=1").json()["next_cursor"]
-    later = Poll(api, f"/v1/jobs/{running.job_id}/events?cursor={cursor}")
-    attempts = Poll(api, f"/v1/jobs/{running.job_id}/attempts")
-
     def something_happens() -> None:
         with sessions.begin() as session:
             store.add_event(session, running.job_id, EventKind.FIRST_STEP)
 
-    def claim() -> None:
-        with sessions.begin() as session:
-            session.execute(update(Attempt).values(claimed_at=func.now()))
-
+    logs.changes_with(store_lines)
+    logs.changes_with(writes(sessions, delete(LogLine).where(LogLine.text == "one")))
+    logs.stands_still_with(touches(sessions, running.job_id, progress={"epoch": 3}))
     events.changes_with(something_happens)
     assert not later.is_unchanged()
-    attempts.changes_with(claim)
+    attempts.is_unchanged()
+    attempts.changes_with(writes(sessions, update(Attempt).values(claimed_at=func.now())))
     assert events.is_unchanged()
 
 
@@ -223,21 +184,11 @@ def test_a_tag_does_not_hide_an_unknown_id_or_a_wrong_query(api: TestClient) -> 
     assert api.get("/v1/jobs/0000?verbose=1", headers=any_tag).status_code == 422
 
 
-def test_a_poll_needs_a_token_and_is_logged_like_any_request(api: TestClient, running: Lease) -> None:
-    url = f"/v1/jobs/{running.job_id}"
-    known = {"If-None-Match": api.get(url).headers["etag"]}
-    answer = api.get(url, headers=known | {"X-Request-ID": "a-poll"})
-    assert (answer.status_code, answer.headers["x-request-id"]) == (304, "a-poll")
-    assert 'route="/v1/jobs/{job_id}",status="304"' in api.get("/metrics").text
-    assert api.get(url, headers=known | {"Authorization": "Bearer hora_other"}).status_code == 401
-
-
 def test_the_tags_of_analysis_and_advice_are_stable_after_the_end_of_the_job(
-    api: TestClient, running: Lease, sessions: Sessions
+    api: TestClient, running: Lease, end: Callable[[], None]
 ) -> None:
     analysis, advice = (Poll(api, f"/v1/jobs/{running.job_id}/{what}") for what in ("analysis", "advice"))
-    with sessions.begin() as session:
-        leases.end(session, running, EndReason.COMPLETED)
+    end()
     analysis.full()  # its slots were leased for so long: that stands still from now on
     assert not analysis.is_unchanged()
     assert analysis.is_unchanged()

@@ -31,59 +31,41 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     return serve(folder)
 
 
-@pytest.mark.parametrize("path", ["/help", "/help/"])
-def test_help_redirects_to_the_start_page(reader: TestClient, path: str) -> None:
-    answer = reader.get(path)
-
-    assert (answer.status_code, answer.headers["location"]) == (307, "/help/docs/index.html")
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "kind"),
-    [("/help/docs/index.html", START, "text/html"), ("/help/_static/site.css", STYLE, "text/css")],
-)
 def test_a_file_needs_no_token_and_an_unchanged_one_is_not_sent_again(
-    reader: TestClient, path: str, text: str, kind: str
+    reader: TestClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = reader.get(path)
+    for path, text, kind in (("docs/index.html", START, "text/html"), ("_static/site.css", STYLE, "text/css")):
+        answer = reader.get(f"/help/{path}")
 
-    assert (answer.status_code, answer.text) == (200, text)
-    assert answer.headers["content-type"] == f"{kind}; charset=utf-8"
-    assert answer.headers["cache-control"] == "no-cache"
-    again = reader.get(path, headers={"If-None-Match": answer.headers["etag"]})
-    assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
-    head = reader.head(path)
-    assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(text)))
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/help/nowhere.html", "/help/docs", "/help/docs/", "/help/..%2fsecret.txt", "/help/%2e%2e/%2e%2e/secret.txt",
-     "/help/%2fetc%2fpasswd", "/help//etc/passwd", "/help/%00", "/help/" + "a" * 300],
-)  # fmt: skip
-def test_an_unknown_address_gets_a_page_with_a_link_to_the_start(reader: TestClient, path: str) -> None:
-    answer = reader.get(path)
-
-    assert answer.status_code == 404
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert "no page at this address" in answer.text
-    assert 'href="/help/docs/index.html"' in answer.text
-    assert reader.head(path).status_code == 404
-
-
-def test_a_post_to_a_page_is_refused(reader: TestClient) -> None:
-    answer = reader.post("/help/docs/index.html")
-
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
-
-
-def test_a_visit_writes_one_line_to_the_log(reader: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in ("/help/docs/index.html", "/help/_static/site.css"):
-        reader.get(path)
+        assert (answer.status_code, answer.text) == (200, text)
+        assert answer.headers["content-type"] == f"{kind}; charset=utf-8"
+        assert answer.headers["cache-control"] == "no-cache"
+        again = reader.get(f"/help/{path}", headers={"If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
+        head = reader.head(f"/help/{path}")
+        assert (head.status_code, head.content, head.headers["content-length"]) == (200, b"", str(len(text)))
     logged = capsys.readouterr().out
-
     assert "path=/help/docs/index.html" in logged
     assert "site.css" not in logged
+    for start in ("/help", "/help/"):
+        answer = reader.get(start)
+        assert (answer.status_code, answer.headers["location"]) == (307, "/help/docs/index.html")
+    refused = reader.post("/help/docs/index.html")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
+def test_an_unknown_address_gets_a_page_with_a_link_to_the_start(reader: TestClient) -> None:
+    for path in (
+        "nowhere.html", "docs", "docs/", "..%2fsecret.txt", "%2e%2e/%2e%2e/secret.txt", "%2fetc%2fpasswd",
+        "/etc/passwd", "%00", "a" * 300,
+    ):  # fmt: skip
+        answer = reader.get(f"/help/{path}")
+
+        assert answer.status_code == 404, path
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "no page at this address" in answer.text
+        assert 'href="/help/docs/index.html"' in answer.text
+        assert reader.head(f"/help/{path}").status_code == 404
 
 
 def test_a_checkout_without_the_documentation_says_what_to_do(tmp_path: Path) -> None:

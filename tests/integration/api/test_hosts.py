@@ -50,6 +50,16 @@ def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) ->
     a_host(sessions, "hb")
     before = api.get("/v1/hosts/ha").json()
     assert (before["drained_at"], before["kept_for"], before["address"], before["alive"]) == (None, None, None, True)
+    for body, status, field in (
+        ({"json": {"requeue": "yes"}}, 422, "requeue"),
+        ({"json": {"force": True}}, 422, "force"),
+        ({"json": [True]}, 422, ""),
+        ({"content": b"requeue=true", "headers": {"Content-Type": "text/plain"}}, 415, None),
+    ):
+        refused = api.post("/v1/hosts/ha/drain", **body)
+        assert refused.status_code == status, refused.text
+        assert [error["field"] for error in refused.json().get("errors", [])] == ([] if field is None else [field])
+    assert api.get("/v1/hosts/ha").json()["drained_at"] is None
 
     drained = api.post("/v1/hosts/ha/drain")
     assert drained.status_code == 200
@@ -61,18 +71,10 @@ def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) ->
 
     assert api.post("/v1/hosts/ha/undrain").json()["drained_at"] is None
     assert api.post("/v1/hosts/ha/undrain").status_code == 200
-
-
-def test_slots_are_kept_for_a_job_only_where_some_are_free(
-    api: TestClient, submit_job: Submit, sessions: Sessions
-) -> None:
-    a_host(sessions, "ha", slots=2)
-    with sessions.begin() as session:
-        session.execute(update(Host).values(kept_for="blocked"))
-    place(sessions, submit_job(), Share("ha", (0,)))
-    assert api.get("/v1/hosts/ha").json()["kept_for"] == "blocked"
-    place(sessions, submit_job(), Share("ha", (1,)))
-    assert api.get("/v1/hosts/ha").json()["kept_for"] is None
+    for name in ("nowhere", "a%00b", "x" * 300):
+        url = f"/v1/hosts/{name}"
+        for answer in (api.get(url), api.post(f"{url}/drain"), api.post(f"{url}/undrain"), api.delete(url)):
+            assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
 
 
 def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
@@ -146,33 +148,6 @@ def _waits_for_a_lock(sessions: Sessions) -> bool:
         return bool(session.scalar(waiting))
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "field"),
-    [
-        ({"json": {"requeue": "yes"}}, 422, "requeue"),
-        ({"json": {"force": True}}, 422, "force"),
-        ({"json": [True]}, 422, ""),
-        ({"content": b"requeue=true", "headers": {"Content-Type": "text/plain"}}, 415, None),
-    ],
-)
-def test_an_invalid_drain_request_changes_nothing(
-    api: TestClient, sessions: Sessions, body: dict[str, Any], status: int, field: str | None
-) -> None:
-    a_host(sessions, "ha")
-    answer = api.post("/v1/hosts/ha/drain", **body)
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert [error["field"] for error in answer.json().get("errors", [])] == ([] if field is None else [field])
-    assert api.get("/v1/hosts/ha").json()["drained_at"] is None
-
-
-@pytest.mark.parametrize("name", ["nowhere", "a%00b", "x" * 300])
-def test_a_host_that_never_registered_is_not_found(api: TestClient, name: str) -> None:
-    url = f"/v1/hosts/{name}"
-    for answer in (api.get(url), api.post(f"{url}/drain"), api.post(f"{url}/undrain"), api.delete(url)):
-        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
-
-
 def test_only_a_lost_host_without_attempts_is_forgotten(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
@@ -199,13 +174,28 @@ def test_only_a_lost_host_without_attempts_is_forgotten(
 
 
 def test_a_slot_says_in_which_state_it_is_and_why(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    a_host(sessions, slots=4, kind="gpu")
-    place(sessions, submit_job(gpus=1), Share("ha", (0,)))
+    a_host(sessions, slots=5, kind="gpu")
+    a_host(sessions, "hb", slots=1)
     with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.index <= 2).values(unhealthy="XID 79: it is off the bus"))
-        session.execute(update(Slot).where(Slot.index >= 2).values(in_use_by_others=True))
-        session.execute(update(Slot).where(Slot.index == 1).values(retired_at=func.now()))
-    slots = api.get("/v1/hosts/ha").json()["slots"]
-    assert [slot["state"] for slot in slots] == ["leased", "retired", "unhealthy", "in_use_by_others"]
-    assert [slot["unhealthy"] for slot in slots] == [*["XID 79: it is off the bus"] * 3, None]
-    assert [slot["in_use_by_others"] for slot in slots] == [False, False, True, True]
+        session.execute(update(Host).values(kept_for="blocked"))
+    lease = place(sessions, submit_job(), Share("ha", (0, 1)))
+    lose_host(sessions, "hb")
+    lost = {"unhealthy": "XID 79: it is off the bus"}
+    states: list[dict[str, Any]] = [
+        lost, {"quarantined_at": func.now()}, lost | {"retired_at": func.now()}, lost | {"in_use_by_others": True},
+        {"in_use_by_others": True},
+    ]  # fmt: skip
+    with sessions.begin() as session:
+        for index, values in enumerate(states):
+            session.execute(update(Slot).where(Slot.host == "ha", Slot.index == index).values(values))
+    ha, hb = api.get("/v1/hosts").json()["items"]
+    slots = ha["slots"]
+    assert [slot["state"] for slot in slots] == ["leased", "quarantined", "retired", "unhealthy", "in_use_by_others"]
+    assert [slot["unhealthy"] for slot in slots] == [values.get("unhealthy") for values in states]
+    assert [slot["in_use_by_others"] for slot in slots] == [False, False, False, True, True]
+    held = [(slot["job_id"], slot["attempt"], slot["rank"]) for slot in slots]
+    assert held == [(lease.job_id, 1, 0), (lease.job_id, 1, 1), *[(None, None, None)] * 3]
+    assert (ha["alive"], hb["alive"]) == (True, False)
+    assert ha["heartbeat_age_s"] < 30 < hb["heartbeat_age_s"]
+    assert (hb["slots"][0]["kind"], hb["slots"][0]["state"], hb["kept_for"]) == ("cpu", "free", "blocked")
+    assert ha["kept_for"] is None  # no slot is free

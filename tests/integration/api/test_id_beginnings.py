@@ -43,6 +43,17 @@ def errors(answer: Any) -> list[tuple[str, str, str | None]]:
 
 
 @pytest.mark.usefixtures("two_jobs")
+def test_a_job_is_found_by_the_beginning_of_its_id(api: TestClient) -> None:
+    assert api.get("/v1/jobs/7kq0").json()["id"] == FIRST
+    assert api.get("/v1/jobs/7kqz/logs").json()["items"] == []
+    assert api.post("/v1/jobs/7kqzz/cancel").json()["id"] == SECOND
+    for path in ("/v1/jobs/7kq", "/v1/jobs/7kq/events"):
+        assert errors(api.get(path)) == [("job_id", BOTH, "7kq")]
+    for unknown in ("7kr", f"{FIRST}0"):
+        assert api.get(f"/v1/jobs/{unknown}").status_code == 404
+
+
+@pytest.mark.usefixtures("two_jobs")
 def test_a_spec_names_jobs_by_beginnings_and_is_stored_with_whole_ids(api: TestClient, sessions: Sessions) -> None:
     spec = SPEC | {"after": ["7kqz", FIRST], "model": {"name": "lenet5", "weights": "job:7kq0"}}
     preview = api.post("/v1/jobs?dry_run=true", json=spec).json()["spec"]
@@ -52,28 +63,21 @@ def test_a_spec_names_jobs_by_beginnings_and_is_stored_with_whole_ids(api: TestC
     with sessions() as session:
         waits = session.scalars(select(JobWait.on_job_id).where(JobWait.job_id == job["id"])).all()
     assert sorted(waits) == [FIRST, SECOND]
+    study = api.post("/v1/studies", json={"base": SPEC, "grid": {"after": [["7kq0"], ["7kqz"]]}}).json()
+    jobs = api.get("/v1/jobs", params={"study": study["id"][:11], "sort": "created_at"}).json()["items"]
+    assert [job["spec"]["after"] for job in jobs] == [[FIRST], [SECOND]]
 
-
-@pytest.mark.usefixtures("two_jobs")
-def test_a_beginning_of_several_ids_or_of_none_is_refused_in_a_spec(api: TestClient, sessions: Sessions) -> None:
-    spec = SPEC | {"after": [FIRST, "7kq"], "model": {"name": "lenet5", "weights": "job:7kq"}}
-    assert errors(api.post("/v1/jobs", json=spec)) == [
+    refused = SPEC | {"after": [FIRST, "7kq"], "model": {"name": "lenet5", "weights": "job:7kq"}}
+    assert errors(api.post("/v1/jobs", json=refused)) == [
         ("after.1", BOTH, "7kq"), ("model.weights", BOTH, "job:7kq"),
     ]  # fmt: skip
-    study = {"base": SPEC, "grid": {"after": [["7kq0"], ["7kq"]]}}
-    ((field, message, _),) = errors(api.post("/v1/studies", json=study))
+    grid = {"after": [["7kq0"], ["7kq"]]}
+    ((field, message, _),) = errors(api.post("/v1/studies", json={"base": SPEC, "grid": grid}))
     assert (field, message) == ("grid.after[1].0", BOTH)
     (unknown,) = errors(api.post("/v1/jobs", json=SPEC | {"after": ["7kr"]}))
     assert unknown[1].startswith("there is no such job")
     with sessions() as session:
-        assert len(session.scalars(select(Job.id)).all()) == 2
-
-
-@pytest.mark.usefixtures("two_jobs")
-def test_the_jobs_of_a_study_are_stored_with_whole_ids(api: TestClient) -> None:
-    study = api.post("/v1/studies", json={"base": SPEC, "grid": {"after": [["7kq0"], ["7kqz"]]}}).json()
-    jobs = api.get("/v1/jobs", params={"study": study["id"][:11], "sort": "created_at"}).json()["items"]
-    assert [job["spec"]["after"] for job in jobs] == [[FIRST], [SECOND]]
+        assert len(session.scalars(select(Job.id)).all()) == 5  # nothing of these was stored
 
 
 def test_a_repeated_submission_gets_its_first_answer_also_if_the_beginning_has_become_ambiguous(
@@ -91,7 +95,18 @@ def test_a_repeated_submission_gets_its_first_answer_also_if_the_beginning_has_b
 
 
 @pytest.mark.usefixtures("two_jobs")
-def test_queries_take_beginnings(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_take_beginnings_and_do_not_look_up_whole_ids(
+    api: TestClient, monkeypatch: pytest.MonkeyPatch, statements: list[str]
+) -> None:
+    def lookups() -> int:
+        return len([statement for statement in statements if "unnest" in statement])
+
+    api.get("/v1/jobs", params={"study": "9ab000000000"})
+    api.get("/v1/metrics", params={"job": [FIRST], "name": "loss"})
+    api.post("/v1/jobs?dry_run=true", json=SPEC | {"after": [FIRST]})
+    assert lookups() == 0
+    api.get("/v1/metrics", params={"job": [FIRST, "7kqz"], "name": "loss"})
+    assert lookups() == 1
     with monkeypatch.context() as known:
         known.setattr("jobs.insight.studies.store.new_id", iter(["9ab000000000", "9abzzzzzzzzz"]).__next__)
         for name in ("first", "second"):
@@ -108,13 +123,3 @@ def test_queries_take_beginnings(api: TestClient, monkeypatch: pytest.MonkeyPatc
     ((field, message, _),) = errors(api.get("/v1/jobs", params={"study": "9ab"}))
     assert (field, message) == ("study", "9ab000000000, 9abzzzzzzzzz begin so; write more of the id")
     assert errors(api.get("/v1/jobs", params={"study": "No-Id"}))[0][0] == "study"
-
-
-@pytest.mark.usefixtures("two_jobs")
-def test_whole_ids_are_not_looked_up(api: TestClient, statements: list[str]) -> None:
-    api.get("/v1/jobs", params={"study": "9ab000000000"})
-    api.get("/v1/metrics", params={"job": [FIRST], "name": "loss"})
-    api.post("/v1/jobs?dry_run=true", json=SPEC | {"after": [FIRST]})
-    assert [statement for statement in statements if "unnest" in statement] == []
-    api.get("/v1/metrics", params={"job": [FIRST, "7kqz"], "name": "loss"})
-    assert len([statement for statement in statements if "unnest" in statement]) == 1

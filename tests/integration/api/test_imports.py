@@ -1,5 +1,6 @@
 """Runs that were trained without the service, imported over HTTP: what the job then says."""
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -35,10 +36,13 @@ def when(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_a_run_becomes_a_job_with_the_times_of_the_run(api: TestClient, folder: Path) -> None:
+def test_a_run_becomes_a_job_with_the_times_and_files_of_the_run(
+    api: TestClient, sessions: Sessions, configuration: Settings, folder: Path
+) -> None:
     answer = send(api, bytes_of(folder))
     assert answer.status_code == 201, answer.text
-    job = api.get(answer.headers["Location"]).json()
+    path = answer.headers["Location"]
+    job = api.get(path).json()
     assert job["id"] == answer.json()["id"]
     assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
     assert (job["name"], job["labels"], job["gpus"], job["attempt"]) == ("digits alone", {"team": "vision"}, 2, 2)
@@ -52,9 +56,6 @@ def test_a_run_becomes_a_job_with_the_times_of_the_run(api: TestClient, folder: 
     assert (job["checkpoint_bytes"], job["artifact_bytes"]) == (None, None)
     assert (job["restarts"], job["losses"]) == (0, 0)
 
-
-def test_its_attempts_events_curves_and_lines_are_those_of_the_files(api: TestClient, folder: Path) -> None:
-    path = f"/v1/jobs/{imported(api, folder)['id']}"
     first, second = api.get(f"{path}/attempts").json()["items"]
     assert (first["end_reason"], first["error"]) == ("preempted", "Slurm takes its nodes back")
     assert (second["end_reason"], second["resumed_step"]) == ("completed", 2)
@@ -86,6 +87,21 @@ def test_its_attempts_events_curves_and_lines_are_those_of_the_files(api: TestCl
         )
     ]  # fmt: skip
 
+    with sessions() as session:  # it counts for nothing, and leaves no upload
+        for live in (
+            ProjectUsage.project.is_not(None), RunTime.run_key.is_not(None), Attempt.ended_at.is_(None),
+            Upload.removed_at.is_(None),
+        ):  # fmt: skip
+            assert session.scalar(select(func.count()).where(live)) == 0
+        row = session.get_one(Job, job["id"])
+        assert (row.run_id, row.run_key, row.work_key) == (RUN_ID, None, None)
+    assert not any((configuration.datasets / ".uploads").iterdir())
+    (entry,) = api.get("/v1/audit?action=job.imported").json()["items"]
+    assert entry["subject"] == job["id"]
+    refused = api.post("/v1/jobs", json=SPEC | {"model": {"name": "mlp", "weights": f"job:{job['id']}"}})
+    assert refused.status_code == 422
+    assert "was imported" in refused.json()["detail"]  # its weights are not here
+
 
 def test_imported_twice_it_is_one_job(api: TestClient, folder: Path, client_of: Any) -> None:
     job_id = imported(api, folder)["id"]
@@ -107,48 +123,20 @@ def test_two_imports_at_once_make_one_job(api: TestClient, folder: Path, client_
     assert len({answer.json()["id"] for answer in answers}) == 1
 
 
-def test_one_that_went_on_after_its_import_is_refused(api: TestClient, tmp_path: Path, folder: Path) -> None:
-    shorter = run_folder(tmp_path / "shorter")
-    for path in sorted((shorter / "attempt-2").rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
+def test_a_run_that_changed_after_its_import_is_refused(api: TestClient, tmp_path: Path, folder: Path) -> None:
+    shorter, moved = run_folder(tmp_path / "shorter"), run_folder(tmp_path / "moved", project="vision")
+    for path in (shorter, moved):
+        shutil.rmtree(path / "attempt-2")
     job = imported(api, shorter)
     assert (job["status"], job["end_reason"]) == ("failed", "preempted")
-    answer = send(api, bytes_of(folder))
-    assert answer.status_code == 409
-    assert answer.json()["type"] == "urn:hora:problem:run-changed"
-    assert (
-        f"imported as job {job['id']} when attempt 1 was its last one, and now it is attempt 2"
-        in answer.json()["detail"]
-    )
-
-
-def test_it_counts_for_nothing_and_leaves_no_upload(
-    api: TestClient, sessions: Sessions, configuration: Settings, folder: Path
-) -> None:
-    job_id = imported(api, folder)["id"]
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(ProjectUsage)) == 0
-        assert session.scalar(select(func.count()).select_from(RunTime)) == 0
-        assert session.scalar(select(func.count()).select_from(Attempt).where(Attempt.ended_at.is_(None))) == 0
-        assert session.scalar(select(func.count()).select_from(Upload).where(Upload.removed_at.is_(None))) == 0
-        job = session.get_one(Job, job_id)
-        assert (job.run_id, job.run_key, job.work_key) == (RUN_ID, None, None)
-    assert not any((configuration.datasets / ".uploads").iterdir())
-    (entry,) = api.get("/v1/audit?action=job.imported").json()["items"]
-    assert entry["subject"] == job_id
-
-
-def test_its_weights_are_not_here(api: TestClient, folder: Path) -> None:
-    job_id = imported(api, folder)["id"]
-    answer = api.post("/v1/jobs", json=SPEC | {"model": {"name": "mlp", "weights": f"job:{job_id}"}})
-    assert answer.status_code == 422
-    assert "was imported" in answer.json()["detail"]
-
-
-def test_a_run_that_is_too_large_is_refused_before_it_is_sent(api: TestClient) -> None:
-    answer = api.post("/v1/uploads", json={"filename": "run.jsonl", "size_bytes": 1_000_001, "purpose": "run"})
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["message"] == "a run may have at most 1000000 bytes here"
+    assert api.post("/v1/projects", json={"name": "vision"}).status_code == 201
+    for changed, why in (
+        (folder, "when attempt 1 was its last one, and now it is attempt 2"),
+        (moved, "in the project default, and now it is for the project vision"),
+    ):
+        answer = send(api, bytes_of(changed))
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:run-changed")
+        assert f"imported as job {job['id']} {why}" in answer.json()["detail"]
 
 
 def test_an_import_that_breaks_off_leaves_nothing_and_can_be_repeated(
@@ -166,19 +154,22 @@ def test_an_import_that_breaks_off_leaves_nothing_and_can_be_repeated(
 
 
 def test_lines_that_are_no_records_are_left_out(api: TestClient, folder: Path) -> None:
-    records, log = (
-        folder / "attempt-1" / name / f"rank-0.{end}" for name, end in (("records", "jsonl"), ("logs", "log"))
+    log, records, of_killed_rank = (
+        folder / "attempt-1" / name for name in ("logs/rank-0.log", "records/rank-0.jsonl", "records/rank-1.jsonl")
     )
     log.write_text("no end")
     with records.open("a") as file:
         file.write("\x00" * 5000 + "\n" + '{"kind": "of a newer Hora", "at": 1}\n')
-    path = f"/v1/jobs/{imported(api, folder)['id']}"
-    lines = [line["text"] for line in api.get(f"{path}/logs?rank=0").json()["items"] if line["attempt"] == 1]
+    with of_killed_rank.open("a") as file:
+        file.write('{"kind": "step", "at"')
+    job = imported(api, folder)
+    assert job["status"] == "succeeded"
+    items = api.get(f"/v1/jobs/{job['id']}/logs?rank=0").json()["items"]
     said = "hora: 2 lines of attempt-1/records/rank-0.jsonl are no records: they are left out"
-    assert lines == ["no end", said]
+    assert [line["text"] for line in items if line["attempt"] == 1] == ["no end", said]
 
 
-def test_a_project_that_is_not_here_keeps_the_upload(api: TestClient, tmp_path: Path) -> None:
+def test_an_upload_is_kept_for_a_project_that_comes_and_may_not_be_too_large(api: TestClient, tmp_path: Path) -> None:
     upload = {"upload": uploaded(api, bytes_of(run_folder(tmp_path / "run", project="vision")))}
     answer = api.post("/v1/imports", json=upload)
     assert answer.status_code == 422
@@ -186,21 +177,9 @@ def test_a_project_that_is_not_here_keeps_the_upload(api: TestClient, tmp_path: 
     assert (error["field"], "there is no such project" in error["message"]) == ("project", True)
     assert api.post("/v1/projects", json={"name": "vision"}).status_code == 201
     assert api.post("/v1/imports", json=upload).status_code == 201
-
-
-def test_a_second_import_with_another_project_is_refused(api: TestClient, tmp_path: Path, folder: Path) -> None:
-    job_id = imported(api, folder)["id"]
-    assert api.post("/v1/projects", json={"name": "vision"}).status_code == 201
-    answer = send(api, bytes_of(run_folder(tmp_path / "other", project="vision")))
-    assert answer.status_code == 409
-    said = f"imported as job {job_id} in the project default, and now it is for the project vision"
-    assert said in answer.json()["detail"]
-
-
-def test_a_last_line_that_a_killed_rank_did_not_finish_is_left_out(api: TestClient, folder: Path) -> None:
-    with (folder / "attempt-1" / "records" / "rank-1.jsonl").open("a") as file:
-        file.write('{"kind": "step", "at"')
-    assert imported(api, folder)["status"] == "succeeded"
+    large = api.post("/v1/uploads", json={"filename": "run.jsonl", "size_bytes": 1_000_001, "purpose": "run"})
+    assert large.status_code == 422
+    assert large.json()["errors"][0]["message"] == "a run may have at most 1000000 bytes here"
 
 
 def test_imports_work_one_after_the_other_and_take_no_turn_of_others(

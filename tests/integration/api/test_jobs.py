@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import event, update
+from sqlalchemy import event
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job
 from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
-from tests.integration.api.starting_rows import START, seconds
+from tests.integration.api.starting_rows import seconds
 
 Submit = Callable[..., str]
 
@@ -37,47 +36,6 @@ def move_job(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> N
         store.transition(session, job_id, path[-1], **values)
 
 
-def test_pages_hold_every_job_once_even_with_equal_times(
-    api: TestClient, submit_job: Submit, sessions: Sessions
-) -> None:
-    ids = sorted(submit_job() for _ in range(7))
-    with sessions.begin() as session:
-        session.execute(update(Job).values(created_at=START))
-
-    assert pages(api, limit=3, sort="created_at") == [ids[:3], ids[3:6], ids[6:]]
-    newest_first = ids[::-1]
-    assert pages(api, limit=2) == [newest_first[:2], newest_first[2:4], newest_first[4:6], newest_first[6:]]
-    assert pages(api, limit=7) == [newest_first]
-
-
-def test_a_job_is_found_by_the_beginning_of_its_id(
-    api: TestClient, submit_job: Submit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("jobs.lifecycle.submission.new_id", iter(["7kq000000000", "7kqzzzzzzzzz"]).__next__)
-    assert [submit_job(), submit_job()] == ["7kq000000000", "7kqzzzzzzzzz"]
-    assert api.get("/v1/jobs/7kq0").json()["id"] == "7kq000000000"
-    assert api.get("/v1/jobs/7kqz/logs").json()["items"] == []
-    assert api.post("/v1/jobs/7kqzz/cancel").json()["id"] == "7kqzzzzzzzzz"
-    for path in ("/v1/jobs/7kq", "/v1/jobs/7kq/events"):
-        refused = api.get(path)
-        assert refused.status_code == 422
-        (problem,) = refused.json()["errors"]
-        assert (problem["field"], problem["received"]) == ("job_id", "7kq")
-        assert problem["message"] == "7kq000000000, 7kqzzzzzzzzz begin so; write more of the id"
-    assert api.get("/v1/jobs/7kr").status_code == 404
-    assert api.get("/v1/jobs/7kq0000000000").status_code == 404
-
-
-def test_a_job_submitted_between_two_pages_does_not_shift_the_list(api: TestClient, submit_job: Submit) -> None:
-    ids = [submit_job() for _ in range(4)]
-    first = api.get("/v1/jobs", params={"limit": 2}).json()
-    submit_job()
-
-    second = api.get("/v1/jobs", params={"limit": 2, "cursor": first["next_cursor"]}).json()
-    assert [job["id"] for job in first["items"] + second["items"]] == ids[::-1]
-    assert second["next_cursor"] is None
-
-
 def test_filters_are_combined(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a = submit_job(name="one", labels={"team": "vision", "run": "a:b"})
     b = submit_job(name="two", labels={"team": "vision"})
@@ -99,7 +57,6 @@ def test_filters_are_combined(api: TestClient, submit_job: Submit, sessions: Ses
 WRONG_QUERIES = [
     ("limit=0", "limit"),
     ("limit=501", "limit"),
-    (f"limit={'9' * 50}", "limit"),
     ("sort=spec", "sort"),
     ("sort=metrics.", "sort"),
     ("sort=--metrics.x", "sort"),
@@ -114,11 +71,7 @@ WRONG_QUERIES = [
     ("name=%00", "name"),
     ("owner=a%00b", "owner"),
     ("label=a:%00", "label.0"),
-    ("cursor=", "cursor"),
     ("cursor=%00", "cursor"),
-    ("cursor=x", "cursor"),
-    ("cursor=bm90IGEgY3Vyc29y", "cursor"),
-    ("cursor=%F0%9F%98%80", "cursor"),
     ("cursor=%FF", "cursor"),
 ]
 
@@ -138,12 +91,8 @@ def test_jobs_are_sorted_by_the_best_value_of_any_metric(
     with sessions.begin() as session:
         for job_id, best in zip(ids, (0.5, -2.5, None, 1e-9), strict=False):
             store.touch(session, job_id, metrics={"val:iou/1.x": {"last": 9.0, "best": best, "best_epoch": 1}})
-
-    least_first = [ids[1], ids[3], ids[0], ids[2], ids[4]]
-    for limit in (1, 2, 50):
-        assert [*chain(*pages(api, limit=limit, sort="metrics.val:iou/1.x"))] == least_first
-        greatest_first = [ids[0], ids[3], ids[1], ids[4], ids[2]]
-        assert [*chain(*pages(api, limit=limit, sort="-metrics.val:iou/1.x"))] == greatest_first
+    for sort, places in (("metrics.val:iou/1.x", (1, 3, 0, 2, 4)), ("-metrics.val:iou/1.x", (0, 3, 1, 4, 2))):
+        assert [*chain(*pages(api, limit=2, sort=sort))] == [ids[place] for place in places]
     cursor = api.get("/v1/jobs", params={"limit": 1, "sort": "metrics.a"}).json()["next_cursor"]
     assert api.get("/v1/jobs", params={"limit": 1, "sort": "metrics.b", "cursor": cursor}).status_code == 422
     answer = api.get("/v1/jobs", params={"sort": "val_acuracy"}).json()
@@ -155,39 +104,20 @@ def test_a_cursor_is_valid_only_for_its_own_query(api: TestClient, submit_job: S
         submit_job()
     cursor = api.get("/v1/jobs", params={"limit": 1}).json()["next_cursor"]
     assert cursor is not None
-
     others: list[dict[str, str]] = [
         {"sort": "created_at"}, {"sort": "-name"}, {"status": "queued"}, {"name": "job"}, {"project": "default"},
         {"since": "2030-01-01T00:00:00Z"}, {"until": "2030-01-01T00:00:00Z"},
     ]  # fmt: skip
     for other in others:
         assert api.get("/v1/jobs", params=other | {"cursor": cursor}).status_code == 422
-    damaged = cursor[:-2] + ("A" if cursor[-2] != "A" else "B") + cursor[-1]
-    assert api.get("/v1/jobs", params={"cursor": damaged}).status_code == 422
     assert api.get("/v1/jobs", params={"limit": 9, "cursor": cursor}).status_code == 200
 
 
-def test_an_unchanged_job_is_not_sent_again(api: TestClient, submit_job: Submit) -> None:
-    url = f"/v1/jobs/{submit_job()}"
-    tag = api.get(url).headers["etag"]
-
-    assert tag.startswith('W/"1-')
-    for if_none_match in (tag, tag.removeprefix("W/"), f'W/"7", {tag}', "*"):
-        answer = api.get(url, headers={"If-None-Match": if_none_match})
-        assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
-    cancelled = api.post(f"{url}/cancel")
-    changed = api.get(url, headers={"If-None-Match": tag})
-    assert changed.status_code == 200
-    assert changed.headers["etag"] == cancelled.headers["etag"] != tag
-    assert api.get("/v1/jobs/0000", headers={"If-None-Match": tag}).status_code == 404
-
-
-def test_a_queued_job_is_cancelled_at_once_and_a_second_cancel_changes_nothing(
-    api: TestClient, submit_job: Submit
+def test_a_queued_job_is_cancelled_at_once_and_a_running_one_is_asked_to_end(
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     url = f"/v1/jobs/{submit_job()}"
     answers = [api.post(f"{url}/cancel") for _ in range(2)]
-
     assert [answer.status_code for answer in answers] == [202, 202]
     first, again = (answer.json() for answer in answers)
     assert (first["status"], first["end_reason"]) == ("cancelled", "cancelled")
@@ -196,24 +126,14 @@ def test_a_queued_job_is_cancelled_at_once_and_a_second_cancel_changes_nothing(
     kinds = [event["kind"] for event in api.get(f"{url}/events").json()["items"]]
     assert kinds == ["submitted", "cancel_requested", "ended"]
 
-
-def test_cancelling_a_running_job_stores_a_request(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    job_id = submit_job()
-    move_job(sessions, job_id, Status.LAUNCHING, Status.RUNNING)
-    answer = api.post(f"/v1/jobs/{job_id}/cancel")
-
+    running, ended = submit_job(), submit_job()
+    move_job(sessions, running, Status.LAUNCHING, Status.RUNNING)
+    answer = api.post(f"/v1/jobs/{running}/cancel")
     assert (answer.status_code, answer.json()["status"]) == (202, "running")
     assert answer.json()["cancel_requested_at"] is not None
-
-
-def test_a_job_that_succeeded_or_failed_cannot_be_cancelled(
-    api: TestClient, submit_job: Submit, sessions: Sessions
-) -> None:
-    job_id = submit_job()
     path = (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED)
-    move_job(sessions, job_id, *path, end_reason=EndReason.COMPLETED, ended_at=seconds(9))
-    answer = api.post(f"/v1/jobs/{job_id}/cancel")
-
+    move_job(sessions, ended, *path, end_reason=EndReason.COMPLETED, ended_at=seconds(9))
+    answer = api.post(f"/v1/jobs/{ended}/cancel")
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
     assert "succeeded" in answer.json()["detail"]
     assert api.post("/v1/jobs/0000/cancel").status_code == 404
@@ -222,21 +142,16 @@ def test_a_job_that_succeeded_or_failed_cannot_be_cancelled(
 def test_progress_and_summary_are_shown_as_stored(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id = submit_job()
     with sessions.begin() as session:
-        store.touch(
-            session,
-            job_id,
-            progress={"epoch": 2, "step": 20, "samples_per_s": 900.5, "eta_s": 12.5},
-            summary={"best_epoch": 2, "val_accuracy": 0.97, "val_loss": float("nan"), "parameters": 10},
-        )
+        progress = {"epoch": 2, "step": 20, "samples_per_s": 900.5, "eta_s": 12.5}
+        summary = {"best_epoch": 2, "val_accuracy": 0.97, "val_loss": float("nan"), "parameters": 10}
+        store.touch(session, job_id, progress=progress, summary=summary)
     job = api.get(f"/v1/jobs/{job_id}").json()
 
     assert job["progress"] == {
         "epoch": 2, "epochs": 30, "step": 20, "steps": 300, "eta_s": 12.5, "samples_per_s": 900.5,
         "metrics_epoch": None, "done": None, "total": None,
     }  # fmt: skip
-    assert job["summary"]["val_accuracy"] == 0.97
-    assert job["summary"]["val_loss"] is None
-    assert job["summary"]["parameters"] == 10
+    assert job["summary"].items() >= (summary | {"val_loss": None}).items()
 
 
 DATA = {
@@ -245,8 +160,8 @@ DATA = {
 }  # fmt: skip
 
 
-def test_a_job_shows_its_class_names_but_lists_leave_them_out(
-    api: TestClient, submit_job: Submit, sessions: Sessions
+def test_a_job_shows_its_class_names_but_lists_do_not_read_them(
+    api: TestClient, submit_job: Submit, sessions: Sessions, app: FastAPI
 ) -> None:
     job_id = submit_job()
     assert api.get(f"/v1/jobs/{job_id}").json()["dataset"] is None
@@ -255,21 +170,13 @@ def test_a_job_shows_its_class_names_but_lists_leave_them_out(
 
     data = DATA | {"task": "classification", "targets": 0, "words": None}  # of a worker that names only classes
     assert api.get(f"/v1/jobs/{job_id}").json()["dataset"] == data | {"classes": ["cracked", "whole"]}
-    (listed,) = api.get("/v1/jobs").json()["items"]
-    assert listed["dataset"] == data | {"classes": None}
-    assert api.post(f"/v1/jobs/{job_id}/cancel").json()["dataset"]["classes"] == ["cracked", "whole"]
-
-
-def test_a_list_does_not_read_the_class_names(
-    api: TestClient, submit_job: Submit, sessions: Sessions, app: FastAPI
-) -> None:
-    with sessions.begin() as session:
-        store.touch(session, submit_job(), dataset=DATA, classes=["a"] * 1000)
     statements: list[str] = []
     event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
-    api.get("/v1/jobs")
+    (listed,) = api.get("/v1/jobs").json()["items"]
+    assert listed["dataset"] == data | {"classes": None}
     assert statements
     assert not any("classes" in query for query in statements)
+    assert api.post(f"/v1/jobs/{job_id}/cancel").json()["dataset"]["classes"] == ["cracked", "whole"]
 
 
 def test_the_jobs_of_a_list_are_counted(api: TestClient, submit_job: Callable[..., str]) -> None:

@@ -1,6 +1,7 @@
 """The lines of a job as the API reads them back: on from a line, back from one, and searched."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -13,6 +14,17 @@ from tests.integration.api.starting_rows import log_lines, seconds
 Submit = Callable[..., str]
 
 
+def read(api: TestClient, job_id: str, **parameters: object) -> dict[str, Any]:
+    answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters)
+    assert answer.status_code == 200, answer.text
+    page: dict[str, Any] = answer.json()
+    return page
+
+
+def texts(api: TestClient, job_id: str, **parameters: object) -> list[str]:
+    return [line["text"] for line in read(api, job_id, **parameters)["items"]]
+
+
 def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id, other_job_id = submit_job(), submit_job()
     lines = [(n % 3 - 1, f"line {n}") for n in range(9)]  # of the launcher, rank 0 and rank 1
@@ -20,8 +32,8 @@ def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Sub
     log_lines(sessions, other_job_id, [(0, "not this")])
 
     def read_page(**parameters: int) -> tuple[list[str], int]:
-        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
-        return [line["text"] for line in answer["items"]], answer["next_after"]
+        page = read(api, job_id, **parameters)
+        return [line["text"] for line in page["items"]], page["next_after"]
 
     first, after = read_page(limit=4)
     second, after = read_page(after=after)
@@ -36,45 +48,36 @@ def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Sub
     assert read_page(rank=7) == ([], 0)
 
 
-def test_lines_of_one_attempt_are_read(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    job_id = submit_job()
-    for attempt in (1, 2, 3):
-        log_lines(sessions, job_id, [(0, f"{attempt}: a"), (1, f"{attempt}: b")], attempt=attempt)
-
-    def read(**parameters: int) -> list[str]:
-        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters)
-        return [line["text"] for line in answer.json()["items"]]
-
-    assert read(attempt=2) == ["2: a", "2: b"]
-    assert read(attempt=1, rank=1, tail=5) == ["1: b"]
-    assert read(attempt=4) == []
-
-
-def test_lines_of_several_ranks_and_of_a_range_of_times_are_read(
+def test_lines_of_one_attempt_of_several_ranks_and_of_a_range_of_times_are_read(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    job_id = submit_job()
+    job_id, other = submit_job(), submit_job()
+    for attempt in (1, 2, 3):
+        log_lines(sessions, other, [(0, f"{attempt}: a"), (1, f"{attempt}: b")], attempt=attempt)
+    assert texts(api, other, attempt=2) == ["2: a", "2: b"]
+    assert texts(api, other, attempt=1, rank=1, tail=5) == ["1: b"]
+    assert texts(api, other, attempt=4) == []
+
     for minute in range(4):
         log_lines(sessions, job_id, [(rank, f"{minute} of {rank}") for rank in (-1, 0, 1, 2)], at_s=60 * minute)
-
-    def read(**parameters: object) -> list[str]:
-        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
-        return [line["text"] for line in answer["items"]]
-
-    def at(minute: int) -> str:
-        return seconds(60 * minute).isoformat()
-
+    at = [seconds(60 * minute).isoformat() for minute in range(4)]
     middle = ["1 of -1", "1 of 1", "2 of -1", "2 of 1"]  # a range begins at its first moment and ends before its last
-    assert read(rank=[-1, 1], since=at(1), until=at(3)) == middle
-    assert read(rank=2, since=at(2)) == ["2 of 2", "3 of 2"]
-    newest = api.get(f"/v1/jobs/{job_id}/logs", params={"rank": [-1, 1], "until": at(3), "tail": 2}).json()
+    assert texts(api, job_id, rank=[-1, 1], since=at[1], until=at[3]) == middle
+    assert texts(api, job_id, rank=2, since=at[2]) == ["2 of 2", "3 of 2"]
+    newest = read(api, job_id, rank=[-1, 1], until=at[3], tail=2)
     assert [line["text"] for line in newest["items"]] == middle[2:]
-    assert read(rank=[-1, 1], since=at(1), until=at(3), before=newest["previous_before"]) == middle[:2]
-    assert read(rank=[-1, 1], since=at(1), after=newest["next_after"]) == ["3 of -1", "3 of 1"]
-    for wrong in ({"since": "10m"}, {"rank": [0, -2]}, {"rank": "all"}):
-        refused = api.get(f"/v1/jobs/{job_id}/logs", params=wrong)
-        assert refused.status_code == 422
-        assert refused.json()["errors"][0]["field"].startswith(next(iter(wrong)))
+    before, after = newest["previous_before"], newest["next_after"]
+    assert texts(api, job_id, rank=[-1, 1], since=at[1], until=at[3], before=before) == middle[:2]
+    assert texts(api, job_id, rank=[-1, 1], since=at[1], after=after) == ["3 of -1", "3 of 1"]
+    for query, field in (
+        ("since=10m", "since"), ("rank=0&rank=-2", "rank.1"), ("rank=all", "rank.0"), ("level=warn", "level"),
+        ("before=5&after=2", "before"), ("before=5&tail=2", "tail"),
+    ):  # fmt: skip
+        refused = api.get(f"/v1/jobs/{job_id}/logs?{query}")
+        assert refused.status_code == 422, query
+        assert [error["field"] for error in refused.json()["errors"]] == [field]
+    for query in ("before=5&after=0", "tail=3&after=2", "tail=3&limit=1"):
+        assert api.get(f"/v1/jobs/{job_id}/logs?{query}").status_code == 200
 
 
 def test_logs_of_a_level_have_the_more_serious_lines_too(
@@ -84,21 +87,17 @@ def test_logs_of_a_level_have_the_more_serious_lines_too(
     for level in (*LogLevel, *LogLevel):
         log_lines(sessions, job_id, [(0, f"one {level}"), (1, f"another {level}")], level=level)
 
-    def read(**parameters: object) -> list[tuple[str, str]]:
-        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
-        return [(line["level"], line["text"]) for line in answer["items"]]
+    def lines(**parameters: object) -> list[tuple[str, str]]:
+        return [(line["level"], line["text"]) for line in read(api, job_id, **parameters)["items"]]
 
-    whole = read()
+    whole = lines()
     assert len(whole) == 16
     assert all(text.endswith(level) for level, text in whole)
     serious = [(level, text) for level, text in whole if level in ("warning", "error")]
-    assert read(level="warning") == serious
-    assert read(level="warning", rank=1, search="ERROR") == [("error", "another error")] * 2
-    assert read(level="error", tail=1) == [("error", "another error")]
-    assert read(level="debug") == whole
-    refused = api.get(f"/v1/jobs/{job_id}/logs", params={"level": "warn"})
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["field"] == "level"
+    assert lines(level="warning") == serious
+    assert lines(level="warning", rank=1, search="ERROR") == [("error", "another error")] * 2
+    assert lines(level="error", tail=1) == [("error", "another error")]
+    assert lines(level="debug") == whole
 
 
 def test_logs_are_read_backwards_from_their_end(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
@@ -108,8 +107,8 @@ def test_logs_are_read_backwards_from_their_end(api: TestClient, submit_job: Sub
     log_lines(sessions, other_job_id, [(0, "behind it")])
 
     def read_page(**parameters: object) -> tuple[list[str], int, int | None]:
-        answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters).json()
-        return [line["text"] for line in answer["items"]], answer["next_after"], answer["previous_before"]
+        page = read(api, job_id, **parameters)
+        return [line["text"] for line in page["items"]], page["next_after"], page["previous_before"]
 
     newest, after, before = read_page(tail=3)
     assert newest == ["line 4", "line 5", "line 6"]
@@ -122,8 +121,7 @@ def test_logs_are_read_backwards_from_their_end(api: TestClient, submit_job: Sub
     assert read_page(tail=7)[2] is None
     assert read_page(tail=2, rank=0)[0] == ["line 4", "line 6"]
     assert read_page(before=before, rank=1, limit=1) == (["line 3"], next_after, next_after)
-    texts, back, none = read_page(before=1)
-    assert (texts, back, none) == ([], 0, None)
+    assert read_page(before=1) == ([], 0, None)
 
 
 def test_logs_are_searched(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
@@ -132,9 +130,7 @@ def test_logs_are_searched(api: TestClient, submit_job: Submit, sessions: Sessio
     log_lines(sessions, job_id, [(n % 2, text) for n, text in enumerate(lines)])
 
     def matches(search: str, **parameters: object) -> list[str]:
-        answer = api.get(f"/v1/jobs/{job_id}/logs", params={"search": search, **parameters})
-        assert answer.status_code == 200, answer.text
-        return [line["text"] for line in answer.json()["items"]]
+        return texts(api, job_id, search=search, **parameters)
 
     assert matches("loss") == ["loss 0.5", "LOSS_0.4", "LossX"]
     assert matches("Loss", tail=2) == ["LOSS_0.4", "LossX"]
@@ -157,13 +153,3 @@ def test_a_search_over_too_many_lines_is_refused(
     assert problem.status_code == 422
     assert problem.json()["errors"][0]["field"] == "search"
     assert api.get(f"/v1/jobs/{job_id}/logs").status_code == 200
-
-
-def test_logs_are_read_in_one_direction_per_request(api: TestClient, submit_job: Submit) -> None:
-    job_id = submit_job()
-    for query, field in (("before=5&after=2", "before"), ("before=5&tail=2", "tail")):
-        problem = api.get(f"/v1/jobs/{job_id}/logs?{query}")
-        assert problem.status_code == 422
-        assert [error["field"] for error in problem.json()["errors"]] == [field]
-    for query in ("before=5&after=0", "tail=3&after=2", "tail=3&limit=1"):
-        assert api.get(f"/v1/jobs/{job_id}/logs?{query}").status_code == 200

@@ -2,23 +2,19 @@
 
 import hashlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func
 
-from api.main import app_for
 from jobs.copies import manifests
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.lifecycle.store import touch
 from jobs.runtime.settings import Settings
-from tests.integration.api.artifacts.test_artifacts import TRAVERSALS, raw_request
 from tests.integration.api.copies.stored import note_checkpoint, put_checkpoint
 from tests.integration.api.starting_rows import TOKEN, an_attempt
-from tests.servers import serving
 
 WEIGHTS = bytes(range(251)) * 10_000
 FILES = {"model.pt": WEIGHTS, ".metadata": b"hidden, as PyTorch has it", 'rank 0/größe".bin': b"inner"}
@@ -41,7 +37,7 @@ def steps_of(api: TestClient, job_id: str) -> list[tuple[int, int]]:
     return [(item["attempt"], item["step"]) for item in api.get(path_of(job_id)).json()["items"]]
 
 
-def test_the_checkpoints_are_listed_the_newest_first(api: TestClient, saved: str) -> None:
+def test_the_checkpoints_are_listed_the_newest_first(api: TestClient, store: Store, saved: str) -> None:
     items = api.get(path_of(saved)).json()["items"]
     assert [(item["step"], item["epoch"], item["is_best"]) for item in items] == [
         (30, 3, False), (20, 2, True), (10, 1, False),
@@ -55,8 +51,6 @@ def test_the_checkpoints_are_listed_the_newest_first(api: TestClient, saved: str
         ],
     }  # fmt: skip
 
-
-def test_the_list_goes_page_by_page_and_has_a_tag(api: TestClient, store: Store, saved: str) -> None:
     steps: list[int] = []
     cursor: dict[str, Any] = {}
     while True:
@@ -90,8 +84,10 @@ def test_what_is_not_whole_in_the_store_is_left_out(
     api: TestClient, store: Store, sessions: Sessions, saved: str
 ) -> None:
     manifest = manifests.Manifests(store, saved)
-    store.write(manifests.checkpoint_manifest_key(saved, 1, 30), b"{damaged")
-    assert steps_of(api, saved) == [(1, 20), (1, 10)]
+    of_another_step = store.read(manifests.checkpoint_manifest_key(saved, 1, 20))
+    for damaged in (of_another_step, b"{damaged"):
+        store.write(manifests.checkpoint_manifest_key(saved, 1, 30), damaged)
+        assert steps_of(api, saved) == [(1, 20), (1, 10)]
     store.remove([manifest.checkpoint(1, 20).files[0].key])
     assert steps_of(api, saved) == [(1, 10)]
     store.write(manifest.checkpoint(1, 10).files[0].key, b"shorter")
@@ -104,13 +100,6 @@ def test_what_is_not_whole_in_the_store_is_left_out(
     assert api.get(path_of(saved, 1, 20, "model.pt")).json()["type"] == "urn:hora:problem:copy-lost"
 
 
-def test_a_manifest_of_another_step_is_damaged(api: TestClient, store: Store, saved: str) -> None:
-    store.write(
-        manifests.checkpoint_manifest_key(saved, 1, 30), store.read(manifests.checkpoint_manifest_key(saved, 1, 20))
-    )
-    assert steps_of(api, saved) == [(1, 20), (1, 10)]
-
-
 def test_files_are_sent_as_artifacts_are(api: TestClient, saved: str) -> None:
     path = path_of(saved, 1, 20, "model.pt")
     answer = api.get(path, headers={"Accept-Encoding": "gzip"})
@@ -120,7 +109,6 @@ def test_files_are_sent_as_artifacts_are(api: TestClient, saved: str) -> None:
     assert "sandbox" in answer.headers["Content-Security-Policy"]
     part = api.get(path, headers={"Range": "bytes=1048570-1048580", "If-Range": tag})
     assert (part.status_code, part.content) == (206, WEIGHTS[1048570:1048581])
-    assert api.get(path, headers={"Range": "bytes=5-", "If-Range": '"other"'}).status_code == 200
     assert api.get(path, headers={"If-None-Match": tag}).status_code == 304
     head = api.head(path, headers={"Range": "bytes=5-"})  # which is for GET
     assert (head.status_code, head.headers["Content-Length"], head.content) == (200, str(len(WEIGHTS)), b"")
@@ -130,28 +118,17 @@ def test_files_are_sent_as_artifacts_are(api: TestClient, saved: str) -> None:
     assert inner.headers["Content-Disposition"].startswith('attachment; filename="gr__e_.bin"; filename*=')
 
 
-def test_removed_checkpoints_are_gone_at_once(api: TestClient, sessions: Sessions, saved: str) -> None:
+def test_removed_checkpoints_are_gone_at_once(
+    api: TestClient, sessions: Sessions, saved: str, submit_job: Callable[..., str]
+) -> None:
     with sessions.begin() as session:
         touch(session, saved, files_removed_at=func.now())
-    assert api.get(path_of(saved)).json() == {"items": [], "next_cursor": None}
+    for job_id in (saved, submit_job()):  # the second one never saved
+        assert api.get(path_of(job_id)).json() == {"items": [], "next_cursor": None}
     gone = api.get(path_of(saved, 1, 20, "model.pt"))
     assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:checkpoints-removed")
-    assert api.get(path_of("nosuchjob")).json()["type"] == "urn:hora:problem:job-not-found"
-    assert api.get(path_of("nosuchjob", 1, 2, "x")).json()["type"] == "urn:hora:problem:job-not-found"
-
-
-def test_a_job_without_checkpoints_has_an_empty_list(api: TestClient, submit_job: Callable[..., str]) -> None:
-    assert api.get(path_of(submit_job())).json() == {"items": [], "next_cursor": None}
-
-
-def test_no_path_leads_elsewhere(saved: str, configuration: Settings, tmp_path: Path) -> None:
-    (tmp_path / "store/secret.txt").write_text("TOP SECRET")
-    paths = [*TRAVERSALS, b"../../../manifests/checkpoint-1-0000000020.json", b"/etc/passwd", b"..", b"%00"]
-    with serving(app_for(configuration), configuration) as port:
-        above = f"/v1/jobs/{saved}/checkpoints/1/20/".encode()
-        answers = {path: raw_request(port, above + path) for path in paths}
-    assert [path for path, (status, _) in answers.items() if status not in (400, 404, 422)] == []
-    assert [path for path, (_, body) in answers.items() if b"TOP SECRET" in body or b"root:" in body] == []
+    for path in (path_of("nosuchjob"), path_of("nosuchjob", 1, 2, "x")):
+        assert api.get(path).json()["type"] == "urn:hora:problem:job-not-found"
 
 
 class TestWithoutStore:

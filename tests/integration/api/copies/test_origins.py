@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -16,7 +15,9 @@ from jobs.lifecycle.old_copies import old_copies
 from jobs.lifecycle.retention import ended_long_ago
 from jobs.lifecycle.store import touch, transition
 from jobs.model.states import Status
+from tests.integration.api.answers import errors_of
 from tests.integration.api.copies.stored import note_checkpoint, put_checkpoint
+from tests.integration.api.polls import touches
 from tests.integration.api.starting_rows import SPEC
 
 
@@ -32,16 +33,18 @@ def before(job_id: str, sessions: Sessions) -> str:
     return job_id
 
 
-def problems(answer: Any) -> dict[str, str]:
-    assert answer.status_code == 422, answer.text
-    return {error["field"]: error["message"] for error in answer.json()["errors"]}
-
-
 def test_the_newest_kept_checkpoint_is_the_default_and_an_epoch_chooses_another(
-    api: TestClient, before: str, store: Store
+    api: TestClient, before: str, store: Store, sessions: Sessions
 ) -> None:
+    spec = SPEC | {"continue_from": f"job:{before[:9]}"}
+    touches(sessions, before, checkpoint_bytes=0)()  # without files on disk only the store counts
+    assert errors_of(api.post("/v1/jobs", json=spec)) == {"continue_from": f"job {before} has no checkpoint"}
     put_checkpoint(store, before, 30, {"a.npz": b"a"})
-    newest = api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{before[:9]}"})
+    stored = api.post("/v1/jobs?dry_run=true", json=spec)
+    assert stored.json()["spec"]["continue_from"] == f"job:{before}@3"
+    touches(sessions, before, checkpoint_bytes=None)()
+
+    newest = api.post("/v1/jobs", json=spec)
     assert newest.status_code == 201, newest.text
     assert newest.json()["spec"]["continue_from"] == f"job:{before}@8"
     assert newest.json()["continued_from"] == {"job": before, "epoch": 8}
@@ -49,30 +52,24 @@ def test_the_newest_kept_checkpoint_is_the_default_and_an_epoch_chooses_another(
     for epoch in (7, 3):  # on the disk of its host, and in the store
         asked = api.post("/v1/jobs?dry_run=true", json=SPEC | {"continue_from": f"job:{before}@{epoch}"})
         assert asked.json()["spec"]["continue_from"] == f"job:{before}@{epoch}"
-    gone = problems(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{before}@4"}))
+    gone = errors_of(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{before}@4"}))
     assert gone == {"continue_from": f"job {before} has no checkpoint of epoch 4; there are those of 3, 7, 8"}
 
-
-def test_without_files_on_disk_only_the_store_counts(
-    api: TestClient, before: str, store: Store, sessions: Sessions
-) -> None:
-    with sessions.begin() as session:
-        touch(session, before, checkpoint_bytes=0)
-    none = problems(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{before}"}))
-    assert none == {"continue_from": f"job {before} has no checkpoint"}
-    put_checkpoint(store, before, 30, {"a.npz": b"a"})
-    stored = api.post("/v1/jobs?dry_run=true", json=SPEC | {"continue_from": f"job:{before}"})
-    assert stored.json()["spec"]["continue_from"] == f"job:{before}@3"
+    # As `hora submit --continue` and `client.jobs.continue_from` ask for it.
+    changes = {"continue_from": f"job:{before}@7", "epochs": 40}
+    continued = api.post(f"/v1/jobs/{before}/clone", json=changes).json()
+    assert (continued["spec"]["epochs"], continued["spec"]["batch_size"]) == (40, SPEC["batch_size"])
+    assert continued["continued_from"] == {"job": before, "epoch": 7}
 
 
 def test_the_epochs_of_the_job_before_count(api: TestClient, before: str, sessions: Sessions) -> None:
     spec = SPEC | {"continue_from": f"job:{before}"}
-    assert problems(api.post("/v1/jobs", json=spec | {"epochs": 8})) == {
+    assert errors_of(api.post("/v1/jobs", json=spec | {"epochs": 8})) == {
         "epochs": f"job {before} has trained 8 epochs there, which count: set at least 9"
     }
     note_checkpoint(sessions, before, 95)  # in the middle of its epoch
     assert api.post("/v1/jobs?dry_run=true", json=spec | {"epochs": 9}).status_code == 200
-    assert problems(api.post("/v1/jobs", json=spec | {"epochs": 8})).keys() == {"epochs"}
+    assert errors_of(api.post("/v1/jobs", json=spec | {"epochs": 8})).keys() == {"epochs"}
 
 
 def test_the_answer_names_every_field_that_must_be_as_it_was(api: TestClient, before: str) -> None:
@@ -80,7 +77,7 @@ def test_the_answer_names_every_field_that_must_be_as_it_was(api: TestClient, be
         "dataset": {"source": "digits", "validation": 0.3}, "model": "mlp", "seed": 7, "optimizer": "sgd",
         "early_stopping": {"monitor": "val_loss"}, "precision": "mixed_float16",
     }  # fmt: skip
-    found = problems(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{before}"} | changed))
+    found = errors_of(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{before}"} | changed))
     assert found == {
         field: f"must be {value} as in job {before}, from which this job continues"
         for field, value in {
@@ -104,7 +101,7 @@ def test_only_an_ended_job_with_its_files_can_be_continued(
         before: "were removed on",
         "0" * 12: "there is no job 000000000000",
     }.items():
-        assert why in problems(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{name}"}))["continue_from"]
+        assert why in errors_of(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{name}"}))["continue_from"]
 
 
 def test_the_checkpoint_is_held_until_the_job_has_ended(api: TestClient, before: str, sessions: Sessions) -> None:
@@ -124,11 +121,3 @@ def test_the_checkpoint_is_held_until_the_job_has_ended(api: TestClient, before:
     api.post(f"/v1/jobs/{job_id}/cancel")
     assert expired() == (True, True, True)
     assert api.delete(f"/v1/jobs/{before}").status_code == 204
-
-
-def test_a_clone_that_continues_has_the_spec_of_the_job_before(api: TestClient, before: str) -> None:
-    """As `hora submit --continue` and `client.jobs.continue_from` ask for it."""
-    clone = f"/v1/jobs/{before}/clone"
-    continued = api.post(clone, json={"continue_from": f"job:{before}@7", "epochs": 40}).json()
-    assert (continued["spec"]["epochs"], continued["spec"]["batch_size"]) == (40, SPEC["batch_size"])
-    assert continued["continued_from"] == {"job": before, "epoch": 7}

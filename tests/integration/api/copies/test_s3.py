@@ -43,7 +43,7 @@ def copied(store: Store, sessions: Sessions, job_id: str) -> str:
     return job_id
 
 
-def test_files_are_listed_and_sent_in_parts(api: TestClient, copied: str) -> None:
+def test_files_are_listed_and_sent_in_parts_also_by_the_server_itself(api: TestClient, copied: str) -> None:
     assert [item["path"] for item in api.get(path_of(copied)).json()["items"]] == ["empty", NAME, "model.keras"]
     assert api.get(path_of(copied, "model.keras")).content == NETWORK
     assert api.get(path_of(copied, "empty")).content == b""
@@ -51,10 +51,9 @@ def test_files_are_listed_and_sent_in_parts(api: TestClient, copied: str) -> Non
     assert (part.status_code, part.content) == (206, NETWORK[1048570:2097161])
     (checkpoint,) = api.get(f"/v1/jobs/{copied}/checkpoints").json()["items"]
     assert checkpoint["bytes"] == len(NETWORK)
-    assert api.get(f"/v1/jobs/{copied}/checkpoints/1/10/rank%200/x.npz").content == NETWORK
+    path = f"/v1/jobs/{copied}/checkpoints/1/10/rank%200/x.npz"
+    assert api.get(path).content == NETWORK
 
-
-def test_a_download_can_come_from_the_server_itself(api: TestClient, copied: str) -> None:
     answer = api.get(path_of(copied, NAME), params=REDIRECT, follow_redirects=False)
     assert (answer.status_code, answer.headers["Cache-Control"]) == (307, "no-store")
     assert SECRET not in answer.headers["Location"]
@@ -63,7 +62,6 @@ def test_a_download_can_come_from_the_server_itself(api: TestClient, copied: str
     assert (page.status_code, page.content) == (200, b"<script>")
     expected = "attachment; filename=\"gr__e _a_.html\"; filename*=UTF-8''gr%C3%B6%C3%9Fe%20%22a%22.html"
     assert page.headers["Content-Disposition"] == expected
-    path = f"/v1/jobs/{copied}/checkpoints/1/10/rank%200/x.npz"
     answer = api.get(path, params=REDIRECT, follow_redirects=False)
     part = httpx.get(answer.headers["Location"], headers={"Range": "bytes=5-9"})
     assert (part.status_code, part.content) == (206, NETWORK[5:10])
