@@ -168,12 +168,8 @@ def test_wrong_tokens_are_limited_without_locking_out_known_tokens(
     assert [new.get("/v1/me").status_code for _ in range(3)] == [200] * 3
     assert [guess(number) for number in range(2)] == [401, 429]
 
-
-def test_valid_tokens_do_not_count_against_the_limit_of_their_address(app: FastAPI, client_of: Clients) -> None:
-    clients = [client_of(f"user{number}") for number in range(12)]
-    limits = RateLimits(Settings(auth_failures_per_s=0.5), clock=lambda: 0.0)
-    app.state.services = replace(app.state.services, limits=limits)
-
+    now += 1000
+    clients = [client_of(f"user{number}") for number in range(12)]  # they do not count against the limit
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda client: client.get("/v1/me").status_code, clients))
     assert answers == [200] * 12

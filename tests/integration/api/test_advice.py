@@ -9,10 +9,8 @@ from sqlalchemy import update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
-from jobs.insight.advice.past import past_jobs
 from jobs.insight.advice.quote import preview
 from jobs.lifecycle import store
-from jobs.lifecycle.run_durations import work_key_of
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, Status
@@ -143,9 +141,13 @@ def test_quotes_for_gpu_slots_ignore_jobs_on_cpu_slots(api: TestClient, run_job:
     assert dry_run(api, **SPEC)["quote"]["jobs"] == [on_gpu]
 
 
-def test_a_quote_takes_unknown_data_sizes_from_past_jobs(run_job: Submit, sessions: Sessions) -> None:
+def test_a_quote_takes_unknown_data_sizes_from_past_jobs_and_skips_unknown_summaries(
+    run_job: Submit, sessions: Sessions
+) -> None:
     a_host(sessions)
-    job_id = run_job(summary={"stopped_early": True})
+    job_id, strange = run_job(summary={"stopped_early": True}), run_job()
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == strange).values(summary={"speed": "high"}))
     with sessions() as session:
         spec = spec_from(SPEC | {"optimizer": "sgd"})
         unknown = preview(session, spec, resolve_plan(spec, None)).quote
@@ -153,13 +155,3 @@ def test_a_quote_takes_unknown_data_sizes_from_past_jobs(run_job: Submit, sessio
     assert unknown.jobs == [job_id]
     assert unknown.wall_s is not None
     assert unknown.wall_s.mean == pytest.approx(36.0)
-
-
-def test_past_jobs_with_an_unknown_summary_are_skipped(run_job: Submit, sessions: Sessions) -> None:
-    a_host(sessions)
-    good, strange = run_job(), run_job()
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == strange).values(summary={"speed": "high"}))
-    with sessions() as session:
-        found = past_jobs(session, work_key_of(spec_from(SPEC)))
-    assert [job.id for job in found] == [good]

@@ -151,7 +151,7 @@ def test_job_keeps_its_code_and_can_be_read_everywhere_without_data_and_model(
         assert session.get(CodeArchive, digest) is not None  # its use was noted
     assert job["spec"]["dataset"] is job["spec"]["model"] is None
     parts = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts", "/events", "/artifacts")
-    sorts = ("/v1/jobs?sort=name", "/v1/jobs?sort=-created_at", "/v1/jobs?sort=val_accuracy", "/v1/jobs?sort=loss")
+    sorts = [f"/v1/jobs?sort={sort}" for sort in ("name", "-created_at", "val_accuracy", "metrics.loss")]
     for path in (*(f"/v1/jobs/{job['id']}{part}" for part in parts), *sorts, "/metrics"):
         assert api.get(path).status_code == 200, path
     found = api.get("/v1/jobs", params={"search": "regression"}).json()["items"]

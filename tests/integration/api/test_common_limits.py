@@ -167,14 +167,14 @@ def test_many_streams_that_open_at_once_stay_within_the_share(broker: str) -> No
 
 
 def test_streams_of_a_killed_api_are_given_back(broker: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_shares, "LIFE_S", 0.3)
-
     async def test(memory: CommonMemory) -> None:
         killed, other = StreamShares(1, memory), StreamShares(1, memory)
         killed_stream = killed.share_of("alice")
         await killed_stream.__aenter__()
         with pytest.raises(TooManyStreams):
             await other.share_of("alice").__aenter__()
+        monkeypatch.setattr(stream_shares, "LIFE_S", 0.3)
+        await killed._write(["alice"])  # for the last time
         async with asyncio.timeout(60):
             while True:
                 try:

@@ -15,7 +15,7 @@ from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.runtime.settings import Settings
-from tests.integration.api.answers import problem
+from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import SPEC, TOKEN
 
 
@@ -56,21 +56,14 @@ def test_a_secret_appears_only_in_the_answer_that_creates_it(
         assert [text for text in texts if text in written] == []
 
 
-def test_an_unknown_route_is_a_problem(api: TestClient) -> None:
+def test_an_unknown_route_parameter_or_request_id_is_not_accepted(api: TestClient) -> None:
     problem(api.get("/v2/jobs"), 404, "not-found")
     assert problem(api.get("/v1/jobs/a%2Fb"), 404, "not-found")["detail"] == "nothing has this address"
     problem(api.get("/v1/jobs/"), 404, "not-found")
     assert problem(api.get("/v1/jobs/0000"), 404, "job-not-found")["detail"] == "there is no job 0000"
 
-
-def test_an_unknown_parameter_is_named_on_every_route(api: TestClient, subtests: pytest.Subtests) -> None:
     for path in ("/v1/hosts", "/v1/datasets", "/v1/models", "/v1/jobs/0000", "/healthz", "/readyz", "/metrics"):
-        with subtests.test(path=path):
-            document = problem(api.get(path, params={"verbose": "1"}), 422, "invalid-request")
-            assert [error["field"] for error in document["errors"]] == ["verbose"]
-
-
-def test_a_valid_request_id_is_kept_and_an_invalid_one_is_replaced(api: TestClient) -> None:
+        assert errors_of(api.get(path, params={"verbose": "1"})).keys() == {"verbose"}, path
     assert api.get("/healthz", headers={"X-Request-ID": "abc-1.2_3"}).headers["x-request-id"] == "abc-1.2_3"
     for strange in ("a b", "a\tb", "<script>", "x" * 65, ""):
         assert api.get("/healthz", headers={"X-Request-ID": strange}).headers["x-request-id"] != strange

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from alembic.script import ScriptDirectory
@@ -15,8 +14,6 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import SCHEMA
 from jobs.runtime.settings import Settings
 from tests.full_disks import small_disk
-
-Submit = Callable[..., str]
 
 
 def test_a_service_with_its_database_is_ready_also_without_its_broker(configuration: Settings) -> None:
@@ -40,7 +37,9 @@ def test_readiness_names_the_folder_of_a_database_only_if_it_is_here(configurati
     assert here["space"][0].startswith("datasets and database have 16.8 MB free, less than")
 
 
-def test_readiness_checks_the_version_of_the_schema(api: TestClient, sessions: Sessions) -> None:
+def test_readiness_checks_the_version_of_the_schema_and_that_the_database_takes_writes(
+    api: TestClient, sessions: Sessions, engine: Engine
+) -> None:
     version = table("alembic_version", column("version_num"))
     for schema, status in (("0002", 503), ("9999", 200), (None, 503)):
         with sessions.begin() as session:
@@ -50,9 +49,9 @@ def test_readiness_checks_the_version_of_the_schema(api: TestClient, sessions: S
         answer = api.get("/readyz")
         assert answer.status_code == status
         assert (schema or "not migrated") in answer.json()["schema" if status == 200 else "detail"]
+    with sessions.begin() as session:
+        session.execute(insert(version).values(version_num=SCHEMA))
 
-
-def test_a_service_whose_database_takes_no_writes_is_not_ready(api: TestClient, engine: Engine) -> None:
     with engine.begin() as connection:
         name = connection.scalar(select(func.current_database()))
         connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')

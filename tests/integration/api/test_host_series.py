@@ -38,7 +38,7 @@ def series_of(api: TestClient, **parameters: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_host_has_a_series_for_each_metric_that_it_reports(api: TestClient, sessions: Sessions) -> None:
+def test_a_host_has_a_series_of_the_requested_minutes_for_each_metric(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions, "ha")
     assert series_of(api) == []
     host_samples(sessions, [{"cpu_percent": 5.0}, {"memory_bytes": 2**40}, {"cpu_percent": 7.0, "memory_bytes": 3}])
@@ -52,13 +52,14 @@ def test_a_host_has_a_series_for_each_metric_that_it_reports(api: TestClient, se
     assert abs(datetime.now(UTC) - newest) < timedelta(seconds=60)
     assert [one["metric"] for one in series_of(api, metric=["memory_bytes"])] == ["memory_bytes"]
 
+    for number, last_ago_s in enumerate((7200, 1800, 600), start=1):
+        host_samples(sessions, [{"disk_read_bytes_per_s": number}], last_ago_s=last_ago_s)
 
-def test_only_the_requested_minutes_are_read(api: TestClient, sessions: Sessions) -> None:
-    a_host(sessions, "ha")
-    for number, last_ago_s in enumerate((7200, 1800, 60), start=1):
-        host_samples(sessions, [{"cpu_percent": number}], last_ago_s=last_ago_s)
-    found = [series_of(api, minutes=minutes)[0]["y"] for minutes in (2, 60, 1440)]
-    assert found == [[3.0], [2.0, 3.0], [1.0, 2.0, 3.0]]
+    def values_of(minutes: int) -> list[float]:
+        series = series_of(api, metric="disk_read_bytes_per_s", minutes=minutes)
+        return [value for one in series for value in one["y"] if value is not None]
+
+    assert [values_of(minutes) for minutes in (2, 20, 60, 1440)] == [[], [3.0], [2.0, 3.0], [1.0, 2.0, 3.0]]
     for wrong in ("metric=gpu_percent", "minutes=0", "minutes=nan", "minutes=10081", "max_points=3"):
         assert api.get(f"/v1/hosts/ha/utilization?{wrong}").status_code == 422, wrong
     for known in ({}, {"If-None-Match": "*"}):

@@ -53,6 +53,13 @@ def test_artifacts_that_were_removed_are_reported_as_gone(api: TestClient, sessi
     assert [error["field"] for error in refused.json()["errors"]] == ["model.weights"]
     assert "were removed on" in refused.json()["detail"]
 
+    with sessions.begin() as session:  # its checkpoints are still there, and can be removed too
+        touch(session, job_id, checkpoint_bytes=5)
+    assert api.delete(path_of(job_id)).status_code == 204
+    with sessions() as session:
+        assert session.get_one(Job, job_id).checkpoint_bytes == 0
+    assert api.get(f"/v1/jobs/{job_id}").json()["artifacts_removed_at"] == after["artifacts_removed_at"]
+
 
 def test_weights_are_kept_until_jobs_that_start_from_them_have_ended(
     api: TestClient, sessions: Sessions, job_id: str
@@ -104,15 +111,3 @@ def test_files_are_removed_only_of_jobs_that_have_ended(api: TestClient, job_id:
         assert (job.checkpoint_bytes, job.artifact_bytes) == (0, 0)
     entries = api.get("/v1/audit", params={"action": "job.artifacts_removed"}).json()["items"]
     assert [entry["subject"] for entry in entries] == [job_id], "the second request changed nothing"
-
-
-def test_checkpoints_can_be_removed_after_the_artifacts(api: TestClient, sessions: Sessions, job_id: str) -> None:
-    ended_long_ago(sessions, job_id)
-    with sessions.begin() as session:
-        touch(session, job_id, checkpoint_bytes=5, artifact_bytes=7)
-    assert give_up(sessions)
-    removed_at = api.get(f"/v1/jobs/{job_id}").json()["artifacts_removed_at"]
-    assert api.delete(path_of(job_id)).status_code == 204
-    with sessions() as session:
-        assert session.get_one(Job, job_id).checkpoint_bytes == 0
-    assert api.get(f"/v1/jobs/{job_id}").json()["artifacts_removed_at"] == removed_at
