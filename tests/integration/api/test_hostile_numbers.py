@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
+from tests.integration.api.answers import errors_of
 from tests.integration.api.starting_rows import SPEC
 
 DIGITS = "9" * 5000  # more than Python makes an int of
@@ -74,14 +75,10 @@ def test_wrong_options_of_made_up_data_are_refused_at_their_field(api: TestClien
             assert (error["field"], error["received"]) == (field, source[: len(error["received"])])
             assert message in error["message"]
             assert len(answer.content) < 4_000
-
-
-def test_made_up_data_is_refused_in_a_size_that_no_rank_makes(api: TestClient) -> None:
-    for image_size in ([4, 32], [32, 4], [4096, 4096]):
+    for image_size in ([4, 32], [32, 4], [4096, 4096]):  # no rank makes them
         dataset = {"source": "synthetic:classes=20,shape=32x32x4", "image_size": image_size}
         answer = api.post("/v1/jobs", json=SPEC | {"dataset": dataset})
-        assert answer.status_code == 422, answer.text
-        assert [error["field"] for error in answer.json()["errors"]] == ["dataset.image_size"]
+        assert errors_of(answer).keys() == {"dataset.image_size"}
 
 
 def test_a_stored_job_whose_options_are_not_allowed_any_more_is_still_answered(

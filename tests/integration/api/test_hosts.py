@@ -122,9 +122,9 @@ def test_a_host_shows_the_offset_of_its_clock(
 
     with sessions.begin() as session:
         registration.register(session, "ha", {"cores": 2}, [SlotInfo(0, "cpu", "CPU share")])
-    assert abs(info_of_clock_ahead(0)["clock_offset_s"]) < 5
-    assert info_of_clock_ahead(90)["clock_offset_s"] == pytest.approx(90, abs=5)
-    assert info_of_clock_ahead(-90) == {"cores": 2, "clock_offset_s": pytest.approx(-90, abs=5)}
+    assert abs(info_of_clock_ahead(0)["clock_offset_s"]) < 60
+    assert info_of_clock_ahead(900)["clock_offset_s"] == pytest.approx(900, abs=60)
+    assert info_of_clock_ahead(-900) == {"cores": 2, "clock_offset_s": pytest.approx(-900, abs=60)}
 
 
 def test_a_drain_sees_attempts_of_a_concurrent_pass(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:

@@ -128,9 +128,7 @@ def test_all_wrong_fields_are_named_together_and_nothing_changes(api: TestClient
     assert api.patch(path, json={"labels": more | {"l0": None}}).status_code == 200
 
 
-def test_without_a_ceiling_only_admins_raise_a_job_above_the_default(
-    api: TestClient, client_of: ClientOf, submit_job: Submit
-) -> None:
+def test_without_a_ceiling_only_admins_raise_a_job_above_the_default(api: TestClient, client_of: ClientOf) -> None:
     ada = client_of("ada")
     low, high = (ada.post("/v1/jobs", json=SPEC | {"priority": priority}).json()["id"] for priority in (10, 90))
 

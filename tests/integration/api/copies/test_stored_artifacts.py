@@ -49,15 +49,7 @@ def test_the_list_comes_from_the_store_and_its_tag_changes_with_a_file(
     assert api.get(path_of(copied), headers=again).status_code == 200
 
 
-def test_an_archive_comes_from_the_store(api: TestClient, copied: str) -> None:
-    answer = api.get(f"{path_of(copied)}.tar")
-    assert answer.status_code == 200
-    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
-        contents = {file.name.partition("/")[2]: archive.extractfile(file) for file in archive}
-        assert {path: file and file.read() for path, file in contents.items()} == FILES
-
-
-def test_a_file_is_sent_whole_with_its_headers(api: TestClient, copied: str) -> None:
+def test_a_file_is_sent_whole_with_its_headers_and_all_of_them_as_an_archive(api: TestClient, copied: str) -> None:
     answer = api.get(path_of(copied, "model.keras"), headers={"Accept-Encoding": "gzip"})
     assert (answer.status_code, answer.content) == (200, NETWORK)
     expected = {
@@ -76,6 +68,11 @@ def test_a_file_is_sent_whole_with_its_headers(api: TestClient, copied: str) -> 
     assert {name: head.headers[name] for name in expected} == expected
     empty = api.get(path_of(copied, "empty"))
     assert (empty.status_code, empty.content, empty.headers["Content-Length"]) == (200, b"", "0")
+    whole = api.get(f"{path_of(copied)}.tar")
+    assert whole.status_code == 200
+    with tarfile.open(fileobj=io.BytesIO(whole.content)) as archive:
+        contents = {file.name.partition("/")[2]: archive.extractfile(file) for file in archive}
+        assert {path: file and file.read() for path, file in contents.items()} == FILES
 
 
 def test_a_range_gets_these_bytes_across_the_chunks_of_the_store(api: TestClient, store: Store, copied: str) -> None:
