@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import update
+from sqlalchemy import func, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.model.log_levels import LogLevel
+from jobs.model.states import EndReason, Status
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow
 
@@ -40,6 +41,13 @@ def an_attempt(sessions: Sessions, job_id: str, number: int = 1, **values: Any) 
         session.add(attempt)
         session.flush()
         return attempt.id
+
+
+def end_job(sessions: Sessions, job_id: str) -> None:
+    """Let a job have failed."""
+    with sessions.begin() as session:
+        values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
+        session.execute(update(Job).where(Job.id == job_id).values(values))
 
 
 def metric_points(

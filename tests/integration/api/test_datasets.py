@@ -221,8 +221,8 @@ def test_a_version_that_is_not_ready_is_refused_with_the_ready_ones(
     assert refused("other@1").endswith("; registered: chips")
 
 
-def test_a_clone_keeps_the_version_unless_it_is_changed(
-    api: TestClient, register_dataset: Register, submit_job: Submit
+def test_a_clone_keeps_the_version_unless_it_is_changed_and_a_study_trains_on_one(
+    api: TestClient, register_dataset: Register, submit_job: Submit, sessions: Sessions
 ) -> None:
     register_dataset(image_size=[96, 96])
     job_id = submit_job(dataset={"source": "chips", "label": "mine"}, batch_size=8)
@@ -233,25 +233,20 @@ def test_a_clone_keeps_the_version_unless_it_is_changed(
     assert newest["dataset_version"]["version"] == 2
     assert (newest["spec"]["dataset"]["image_size"], newest["spec"]["dataset"]["label"]) == (None, "mine")
 
-
-def test_a_study_trains_on_one_version(api: TestClient, register_dataset: Register, sessions: Sessions) -> None:
-    register_dataset(image_size=[16, 16])
     base = {"dataset": "chips", "batch_size": 8, "learning_rate": 0.001}
     study = api.post("/v1/studies", json={"name": "s", "base": base, "grid": {"batch_size": [4, 8]}, "repeats": 2})
     assert study.status_code == 201, study.text
-    with sessions() as session:
-        jobs = session.scalars(select(Job)).all()
-    assert [job.spec["dataset"]["source"] for job in jobs] == ["chips@1"] * 4
-    assert {job.dataset_ref["version"] for job in jobs if job.dataset_ref} == {1}
-    assert {job.plan["train_samples"] for job in jobs} == {90}
-    register_dataset()
-    for job in jobs:
-        api.post(f"/v1/jobs/{job.id}/cancel")
-    api.post(f"/v1/studies/{study.json()['id']}/resume")
-    with sessions() as session:
-        fresh = session.scalars(select(Job).where(Job.status == "queued")).all()
-    assert [job.spec["dataset"]["source"] for job in fresh] == ["chips@1"] * 4
-    assert {job.dataset_ref["version"] for job in fresh if job.dataset_ref} == {1}
+    of_study = select(Job).where(Job.study_id == study.json()["id"], Job.status == "queued")
+    for _ in range(2):
+        with sessions() as session:
+            jobs = session.scalars(of_study).all()
+        assert [job.spec["dataset"]["source"] for job in jobs] == ["chips@2"] * 4
+        assert [job.dataset_ref["version"] for job in jobs if job.dataset_ref] == [2] * 4
+        assert {job.plan["train_samples"] for job in jobs} == {90}
+        register_dataset()
+        for job in jobs:
+            api.post(f"/v1/jobs/{job.id}/cancel")
+        api.post(f"/v1/studies/{study.json()['id']}/resume")
 
 
 def test_a_version_in_use_cannot_be_removed_and_a_removed_one_cannot_be_used(

@@ -6,22 +6,15 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import func, text, update
+from sqlalchemy import text
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job
 from jobs.lifecycle.store import add_event
-from jobs.model.states import EndReason, EventKind, Status
-from tests.integration.api.starting_rows import an_attempt, metric_points
+from jobs.model.states import EventKind
+from tests.integration.api.starting_rows import an_attempt, end_job, metric_points
 from tests.integration.api.walk import closed_routes
 
 Submit = Callable[..., str]
-
-
-def end(sessions: Sessions, job_id: str) -> None:
-    with sessions.begin() as session:
-        values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
-        session.execute(update(Job).where(Job.id == job_id).values(values))
 
 
 def of_jobs(app: FastAPI) -> list[tuple[str, str]]:
@@ -33,7 +26,7 @@ def test_a_deleted_job_is_nowhere(api: TestClient, app: FastAPI, submit_job: Sub
     kept, job_id = submit_job(), submit_job(name="penguins")
     an_attempt(sessions, job_id)
     metric_points(sessions, job_id, [(step, 0.5) for step in range(50)])
-    end(sessions, job_id)
+    end_job(sessions, job_id)
     address = f"/v1/jobs/{job_id}"
     known = {path: api.get(path).headers["ETag"] for path in (address, f"{address}/logs", "/v1/jobs")}
     assert api.delete(address).status_code == 204
@@ -59,7 +52,7 @@ def test_a_job_in_an_article_of_its_own_people_stays_until_it_is_not_shown(
 ) -> None:
     ada, eve = client_of("ada"), client_of("eve")
     job_id = ada.post(f"/v1/jobs/{submit_job()}/clone").json()["id"]
-    end(sessions, job_id)
+    end_job(sessions, job_id)
     only_named = f"See {job_id}.\n\n```hora\ntable: name\njobs: 00\n```"
     chart = f"```hora\nchart: loss\njobs: 0123456789ab, {job_id}\n```"
     _, of_stranger, article = (
@@ -79,7 +72,7 @@ def test_a_job_in_an_article_of_its_own_people_stays_until_it_is_not_shown(
 def test_a_job_with_a_long_history_is_deleted_in_time(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     """An imported run may have 100,000 events."""
     job_id = submit_job()
-    end(sessions, job_id)
+    end_job(sessions, job_id)
     with sessions.begin() as session:
         add_event(session, job_id, EventKind.CHECKPOINT_SAVED, attempt=1, data={"step": 1, "epoch": 1})
         for _ in range(17):  # doubles

@@ -78,7 +78,7 @@ def test_the_tag_of_a_list_changes_with_its_jobs_and_the_queue(
     of_other.changes_with(writes(sessions, update(Host).values(heartbeat_at=seconds(-(10**9)))))  # it is lost
 
 
-def test_different_queries_have_different_tags(api: TestClient, running: Lease) -> None:
+def test_different_queries_have_different_tags_and_none_hides_a_wrong_one(api: TestClient, running: Lease) -> None:
     for first_path, second_path in (
         ("/v1/jobs?limit=5", "/v1/jobs?limit=6"),
         ("/v1/jobs?sort=name", "/v1/jobs?sort=-name"),
@@ -91,6 +91,13 @@ def test_different_queries_have_different_tags(api: TestClient, running: Lease) 
         tags = [api.get(path).headers["etag"] for path in (first_path, second_path)]
         assert tags[0] != tags[1]
         assert api.get(second_path, headers={"If-None-Match": tags[0]}).status_code == 200
+    any_tag = {"If-None-Match": "*"}
+    for part in ("", "/metrics", "/utilization", "/logs", "/events", "/attempts"):
+        assert api.get(f"/v1/jobs/0000{part}", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"
+    for path in ("/v1/studies/0000", "/v1/studies/0000/report"):
+        assert api.get(path, headers=any_tag).json()["type"] == "urn:hora:problem:study-not-found"
+    assert api.get("/v1/jobs?cursor=x", headers=any_tag).status_code == 422
+    assert api.get("/v1/jobs/0000?verbose=1", headers=any_tag).status_code == 422
 
 
 def test_the_tag_of_metrics_changes_with_points_but_not_with_leases(
@@ -172,16 +179,6 @@ def test_the_tags_of_logs_events_and_attempts_change_with_their_content_but_not_
     attempts.is_unchanged()
     attempts.changes_with(writes(sessions, update(Attempt).values(claimed_at=func.now())))
     assert events.is_unchanged()
-
-
-def test_a_tag_does_not_hide_an_unknown_id_or_a_wrong_query(api: TestClient) -> None:
-    any_tag = {"If-None-Match": "*"}
-    for part in ("", "/metrics", "/utilization", "/logs", "/events", "/attempts"):
-        assert api.get(f"/v1/jobs/0000{part}", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"
-    for path in ("/v1/studies/0000", "/v1/studies/0000/report"):
-        assert api.get(path, headers=any_tag).json()["type"] == "urn:hora:problem:study-not-found"
-    assert api.get("/v1/jobs?cursor=x", headers=any_tag).status_code == 422
-    assert api.get("/v1/jobs/0000?verbose=1", headers=any_tag).status_code == 422
 
 
 def test_the_tags_of_analysis_and_advice_are_stable_after_the_end_of_the_job(

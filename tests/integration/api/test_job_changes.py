@@ -8,10 +8,10 @@ from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Job
-from jobs.model.states import EndReason, Status
+from jobs.model.states import Status
 from jobs.scheduling.placement_rows import QUEUE_ORDER
 from tests.integration.api.answers import errors_of
-from tests.integration.api.starting_rows import SPEC
+from tests.integration.api.starting_rows import SPEC, end_job
 
 ClientOf = Callable[..., TestClient]
 Submit = Callable[..., str]
@@ -20,12 +20,6 @@ Submit = Callable[..., str]
 def events(api: TestClient, job_id: str) -> list[dict[str, Any]]:
     found = api.get(f"/v1/jobs/{job_id}/events").json()["items"]
     return [event["data"] for event in found if event["kind"] == "changed"]
-
-
-def end(sessions: Sessions, job_id: str) -> None:
-    with sessions.begin() as session:
-        values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
-        session.execute(update(Job).where(Job.id == job_id).values(values))
 
 
 def test_all_that_can_change_changes_in_the_row_the_spec_and_the_history(
@@ -71,7 +65,7 @@ def test_repeating_a_change_changes_nothing(api: TestClient, submit_job: Submit,
     with sessions() as session:
         count = select(func.count()).where(AuditEntry.action == "job.changed")
         assert session.scalar(count) == 1
-    end(sessions, job_id)
+    end_job(sessions, job_id)
     assert api.patch(f"/v1/jobs/{job_id}", json=changes).status_code == 200  # its first answer was lost, say
 
 
@@ -92,7 +86,7 @@ def test_an_ended_job_keeps_its_priority_and_limit_but_gets_names_and_labels(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     job_id = submit_job()
-    end(sessions, job_id)
+    end_job(sessions, job_id)
     answer = api.patch(f"/v1/jobs/{job_id}", json={"priority": 9, "time_limit_s": 9, "name": "lost"})
     assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
     assert answer.json()["detail"] == (
@@ -191,7 +185,7 @@ def test_notes_and_a_star_are_kept_also_after_the_end_and_found(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     job_id, other = submit_job(), submit_job()
-    end(sessions, job_id)
+    end_job(sessions, job_id)
     before = api.get(f"/v1/jobs/{job_id}").json()
     assert (before["notes"], before["notes_at"], before["starred"]) == (None, None, False)
     notes = "# Why\r\n\n<img onerror=alert(1)> [Diverged](javascript:alert(1)) \u202e after\tepoch 9"
@@ -230,7 +224,7 @@ def test_an_ended_job_is_archived_and_found_where_it_is_asked_for(
         refused.json()["detail"] == f"job {job_id} is queued: it can be archived when it has ended; cancel it, or wait"
     )
     assert api.patch(f"/v1/jobs/{job_id}", json={"archived": False}).json()["revision"] == 1, "it is as asked for"
-    end(sessions, job_id)
+    end_job(sessions, job_id)
     for _ in range(2):
         job = api.patch(f"/v1/jobs/{job_id}", json={"archived": True}).json()
         assert (job["archived"], job["revision"]) == (True, 2)

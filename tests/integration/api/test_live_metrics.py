@@ -50,9 +50,9 @@ def starting(figures: Figures, prefix: str) -> Figures:
 def test_a_busy_cluster_has_figures_of_jobs_gpus_hosts_and_projects_without_names_of_people(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    job_id = a_busy_cluster(
-        sessions, lambda: submit_job(name="a-secret-name", labels={"team": "a-secret-label"})
-    ).job_id
+    secret: dict[str, Any] = {"name": "a-secret-name", "labels": {"team": "a-secret-label"}}
+    job_id = a_busy_cluster(sessions, lambda: submit_job(**secret)).job_id
+    submit_job(**secret)
     figures = scrape(api)
     progress = {
         "slots": 2, "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "remaining_seconds": 42.5, "loss": 0.5,

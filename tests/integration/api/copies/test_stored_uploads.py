@@ -237,7 +237,9 @@ def test_a_store_that_hangs_is_a_503_and_keeps_what_it_reads(
     assert put_piece(api, upload_id, 0, ARCHIVE).json()["completed_at"] is not None
 
 
-def test_an_upload_in_the_store_needs_the_setting(api: TestClient, configuration: Settings, store: Store) -> None:
+def test_an_upload_goes_on_where_it_began_and_needs_the_setting_in_the_store(
+    api: TestClient, configuration: Settings, store: Store
+) -> None:
     upload_id = start(api)
     code = upload_code(api, archive_of())
     with without_store(configuration) as other:
@@ -247,10 +249,8 @@ def test_an_upload_in_the_store_needs_the_setting(api: TestClient, configuration
     assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 200
     assert api.post("/v1/code", json={"upload": code}).status_code == 201
 
-
-def test_an_upload_that_began_on_disk_goes_on_there(api: TestClient, configuration: Settings, store: Store) -> None:
     archive = archive_of()
-    with without_store(configuration) as before:
+    with without_store(configuration) as before:  # an upload that began on disk goes on there
         upload_id = start(before, archive, purpose="code")
         assert put_piece(before, upload_id, 0, archive[:50]).status_code == 200
         removed = start(before)
