@@ -10,7 +10,6 @@ from sqlalchemy import func, select
 from api.routes.hosts import HostMetric
 from jobs.db.engine import Sessions
 from jobs.db.tables import HostSample
-from jobs.scheduling import registration
 from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from jobs.telemetry.sampled_metrics import HOST_METRICS
@@ -88,17 +87,6 @@ def test_utilization_of_a_host_is_sent_again_with_a_newer_sample(api: TestClient
 
 def test_the_api_and_the_table_have_the_same_host_metrics() -> None:
     assert list(get_args(HostMetric)) == list(HOST_METRICS) == list(HostSample.__table__.columns.keys()[2:])
-
-
-def test_slots_show_the_readings_of_their_gpus(api: TestClient, sessions: Sessions) -> None:
-    a_host(sessions, "ha", slots=2, kind="gpu")
-    reading = {"at": "2030-01-01T00:00:00+00:00", "percent": 55.0, "processes": 1, "is_lost": False}
-    with sessions.begin() as session:
-        state = registration.GpuState(reading)
-        registration.store_readings(session, "ha", {"ha-1": state, "of another host": state})
-    slots = api.get("/v1/hosts/ha").json()["slots"]
-    assert [slot["reading"] for slot in slots] == [None, reading]
-    assert [slot["state"] for slot in slots] == ["free", "free"]
 
 
 def test_old_host_samples_are_removed_in_batches(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,6 +180,11 @@ def test_a_slot_says_in_which_state_it_is_and_why(api: TestClient, submit_job: S
         session.execute(update(Host).values(kept_for="blocked"))
     lease = place(sessions, submit_job(), Share("ha", (0, 1)))
     lose_host(sessions, "hb")
+    reading = {"at": "2030-01-01T00:00:00+00:00", "percent": 55.0, "processes": 1, "is_lost": False}
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 0).values(uuid="of ha"))
+        state = registration.GpuState(reading)
+        registration.store_readings(session, "ha", {"of ha": state, "of another host": state})
     lost = {"unhealthy": "XID 79: it is off the bus"}
     states: list[dict[str, Any]] = [
         lost, {"quarantined_at": func.now()}, lost | {"retired_at": func.now()}, lost | {"in_use_by_others": True},
@@ -190,6 +195,7 @@ def test_a_slot_says_in_which_state_it_is_and_why(api: TestClient, submit_job: S
             session.execute(update(Slot).where(Slot.host == "ha", Slot.index == index).values(values))
     ha, hb = api.get("/v1/hosts").json()["items"]
     slots = ha["slots"]
+    assert [slot["reading"] for slot in slots] == [reading, None, None, None, None]
     assert [slot["state"] for slot in slots] == ["leased", "quarantined", "retired", "unhealthy", "in_use_by_others"]
     assert [slot["unhealthy"] for slot in slots] == [values.get("unhealthy") for values in states]
     assert [slot["in_use_by_others"] for slot in slots] == [False, False, False, True, True]

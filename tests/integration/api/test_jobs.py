@@ -36,7 +36,7 @@ def move_job(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> N
         store.transition(session, job_id, path[-1], **values)
 
 
-def test_filters_are_combined(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_filters_are_combined_and_their_jobs_counted(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a = submit_job(name="one", labels={"team": "vision", "run": "a:b"})
     b = submit_job(name="two", labels={"team": "vision"})
     c = submit_job(name="two", labels={"team": "audio"})
@@ -52,6 +52,9 @@ def test_filters_are_combined(api: TestClient, submit_job: Submit, sessions: Ses
     assert pages(api, status="running", name="one") == [[]]
     assert pages(api, owner="admin", limit=2) == [[c, b], [a]]
     assert pages(api, owner="nobody") == [[]]
+    for query, jobs in (("", 3), ("?label=team:vision", 2), ("?status=failed,running", 1), ("?where=gpus%3E9", 0)):
+        assert api.get(f"/v1/jobs/count{query}").json() == {"jobs": jobs, "more": False}, query
+    assert api.get("/v1/jobs/count", params={"status": "faild"}).status_code == 422
 
 
 WRONG_QUERIES = [
@@ -177,11 +180,3 @@ def test_a_job_shows_its_class_names_but_lists_do_not_read_them(
     assert statements
     assert not any("classes" in query for query in statements)
     assert api.post(f"/v1/jobs/{job_id}/cancel").json()["dataset"]["classes"] == ["cracked", "whole"]
-
-
-def test_the_jobs_of_a_list_are_counted(api: TestClient, submit_job: Callable[..., str]) -> None:
-    for team in ("vision", "vision", "text"):
-        submit_job(labels={"team": team})
-    for query, jobs in (("", 3), ("?label=team:vision", 2), ("?status=failed,running", 0), ("?where=gpus%3E9", 0)):
-        assert api.get(f"/v1/jobs/count{query}").json() == {"jobs": jobs, "more": False}, query
-    assert api.get("/v1/jobs/count", params={"status": "faild"}).status_code == 422

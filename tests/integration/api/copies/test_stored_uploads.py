@@ -249,7 +249,7 @@ def test_an_upload_goes_on_where_it_began_and_needs_the_setting_in_the_store(
     assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 200
     assert api.post("/v1/code", json={"upload": code}).status_code == 201
 
-    archive = archive_of()
+    archive = archive_of({"other.py": "x = 1\n"})
     with without_store(configuration) as before:  # an upload that began on disk goes on there
         upload_id = start(before, archive, purpose="code")
         assert put_piece(before, upload_id, 0, archive[:50]).status_code == 200
