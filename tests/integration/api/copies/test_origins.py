@@ -13,7 +13,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle.old_copies import old_copies
 from jobs.lifecycle.retention import ended_long_ago
-from jobs.lifecycle.store import touch, transition
+from jobs.lifecycle.store import transition
 from jobs.model.states import Status
 from tests.integration.api.answers import errors_of
 from tests.integration.api.copies.stored import note_checkpoint, put_checkpoint
@@ -90,12 +90,11 @@ def test_the_epochs_of_the_job_before_count_and_every_field_that_must_be_as_it_w
     assert same.status_code == 200, same.text
 
 
-def test_only_an_ended_job_with_its_files_can_be_continued(
+def test_only_an_ended_job_with_its_files_can_be_continued_and_they_are_held_until_then(
     api: TestClient, before: str, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
     queued = submit_job()
-    with sessions.begin() as session:
-        touch(session, before, files_removed_at=func.now())
+    touches(sessions, before, files_removed_at=func.now())()
     for name, why in {
         queued: f"job {queued} is queued: a job can continue from it when it has ended",
         before: "were removed on",
@@ -103,8 +102,8 @@ def test_only_an_ended_job_with_its_files_can_be_continued(
     }.items():
         assert why in errors_of(api.post("/v1/jobs", json=SPEC | {"continue_from": f"job:{name}"}))["continue_from"]
 
+    touches(sessions, before, files_removed_at=None)()
 
-def test_the_checkpoint_is_held_until_the_job_has_ended(api: TestClient, before: str, sessions: Sessions) -> None:
     def expired() -> tuple[bool, bool, bool]:
         with sessions() as session:
             copies = old_copies(session, [before], keep_days=1)
