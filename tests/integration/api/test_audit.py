@@ -19,6 +19,7 @@ from jobs.db.tables import AuditEntry, Host
 from jobs.people import audit
 from jobs.people.audit import Actor
 from jobs.runtime.settings import Settings
+from tests.integration.api.answers import pages_of
 from tests.integration.api.starting_rows import SPEC, TOKEN, a_host
 from tests.integration.api.walk import SAFE, closed_routes
 
@@ -200,14 +201,7 @@ def test_the_log_is_read_newest_first_and_filtered(api: TestClient, sessions: Se
 
     def entry_numbers(**query: Any) -> list[str]:
         """The numbers of the entries, of all pages."""
-        numbers, cursor = "", None
-        while True:
-            answer = api.get("/v1/audit", params={**query, "limit": 2} | ({"cursor": cursor} if cursor else {}))
-            assert answer.status_code == 200, answer.text
-            numbers += "".join(str(one["data"]["why"]) for one in answer.json()["items"])
-            cursor = answer.json()["next_cursor"]
-            if cursor is None:
-                return list(numbers)
+        return [str(one["data"]["why"]) for page in pages_of(api, "/v1/audit", limit=2, **query) for one in page]
 
     assert entry_numbers() == list("543210")
     assert entry_numbers(actor="alice") == list("531")

@@ -15,7 +15,7 @@ from jobs.lifecycle.store import move
 from jobs.model.catalog import DATASETS
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from tests.integration.api.answers import errors_of
+from tests.integration.api.answers import errors_of, pages_of
 from tests.integration.api.starting_rows import SPEC, TOKEN
 
 Register = Callable[..., dict[str, Any]]
@@ -91,17 +91,10 @@ def test_versions_are_numbered_and_lists_go_page_by_page(api: TestClient, regist
 
     for name in ("aa", "zz"):
         register_dataset(ready=False, name=name)
-    names: list[str] = []
-    cursor: str | None = None
-    while True:
-        page = api.get("/v1/datasets", params={"limit": 2} | ({"cursor": cursor} if cursor else {})).json()
-        names += [item["name"] for item in page["items"]]
-        if (cursor := page["next_cursor"]) is None:
-            break
+    names = [item["name"] for page in pages_of(api, "/v1/datasets", limit=2) for item in page]
     assert names == sorted(["aa", "chips", "zz", *DATASETS])
-    page = api.get("/v1/datasets/chips", params={"limit": 2}).json()
-    rest = api.get("/v1/datasets/chips", params={"limit": 2, "cursor": page["next_cursor"]}).json()
-    assert [item["version"] for item in page["items"] + rest["items"]] == [3, 2, 1]
+    versions = pages_of(api, "/v1/datasets/chips", limit=2)
+    assert [[item["version"] for item in page] for page in versions] == [[3, 2], [1]]
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

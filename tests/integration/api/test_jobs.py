@@ -12,6 +12,7 @@ from sqlalchemy import event
 from jobs.db.engine import Sessions
 from jobs.lifecycle import store
 from jobs.model.states import EndReason, Status
+from tests.integration.api.answers import pages_of
 from tests.integration.api.starting_rows import seconds
 
 Submit = Callable[..., str]
@@ -19,14 +20,7 @@ Submit = Callable[..., str]
 
 def pages(api: TestClient, **parameters: Any) -> list[list[str]]:
     """The ids on each page of a list, by following the cursors."""
-    ids_by_page, cursor = [], None
-    while True:
-        answer = api.get("/v1/jobs", params=parameters | ({"cursor": cursor} if cursor else {}))
-        assert answer.status_code == 200, answer.text
-        ids_by_page.append([job["id"] for job in answer.json()["items"]])
-        cursor = answer.json()["next_cursor"]
-        if cursor is None:
-            return ids_by_page
+    return [[job["id"] for job in page] for page in pages_of(api, "/v1/jobs", **parameters)]
 
 
 def move_job(sessions: Sessions, job_id: str, *path: Status, **values: Any) -> None:

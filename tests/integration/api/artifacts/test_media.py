@@ -4,6 +4,7 @@ from pathlib import Path
 
 from fastapi.testclient import TestClient
 
+from tests.integration.api.answers import pages_of
 from tests.integration.api.artifacts.conftest import path_of
 
 
@@ -15,18 +16,13 @@ def test_the_list_says_names_kinds_and_steps_and_has_a_tag(api: TestClient, job_
         (folder / path).write_bytes(b"content")
     (folder / "val/samples/0000000010.txt").write_text("<b>two</b>")
     (folder / "worst/0000000001.table.json").symlink_to(folder / "worst/run.table.json")
-    first = api.get(address, params={"limit": 1}).json()
-    [samples] = first["items"]
+    [[samples], [worst]] = pages_of(api, address, limit=1)
     assert (samples["name"], samples["kind"]) == ("val/samples", "image")
     assert [(step["step"], step["bytes"], step["caption_path"]) for step in samples["steps"]] == [
         (2, 7, None),
         (10, 7, "media/val/samples/0000000010.txt"),
     ]
-    second = api.get(address, params={"cursor": first["next_cursor"]}).json()
-    assert second["next_cursor"] is None
-    assert [(item["name"], item["kind"], [step["step"] for step in item["steps"]]) for item in second["items"]] == [
-        ("worst", "table", [None])
-    ]
+    assert (worst["name"], worst["kind"], [step["step"] for step in worst["steps"]]) == ("worst", "table", [None])
     for step in samples["steps"]:
         assert api.get(path_of(job_id, step["path"])).content == b"content"
     again = {"If-None-Match": api.get(address).headers["ETag"]}

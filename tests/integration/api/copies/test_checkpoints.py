@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -13,6 +12,7 @@ from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.lifecycle.store import touch
 from jobs.runtime.settings import Settings
+from tests.integration.api.answers import pages_of
 from tests.integration.api.copies.stored import note_checkpoint, put_checkpoint
 from tests.integration.api.starting_rows import TOKEN, an_attempt
 
@@ -51,15 +51,7 @@ def test_the_checkpoints_are_listed_the_newest_first(api: TestClient, store: Sto
         ],
     }  # fmt: skip
 
-    steps: list[int] = []
-    cursor: dict[str, Any] = {}
-    while True:
-        page = api.get(path_of(saved), params={"limit": 1, **cursor}).json()
-        steps += [item["step"] for item in page["items"]]
-        cursor = {"cursor": page["next_cursor"]}
-        if page["next_cursor"] is None:
-            break
-    assert steps == [30, 20, 10]
+    assert pages_of(api, path_of(saved), limit=1) == [[item] for item in items]
     again = {"If-None-Match": api.get(path_of(saved)).headers["ETag"]}
     assert api.get(path_of(saved), headers=again).status_code == 304
     manifests.remove_checkpoint(store, saved, 1, 10)

@@ -13,6 +13,7 @@ from api.main import app_for
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
+from tests.integration.api.answers import pages_of
 from tests.integration.api.artifacts.conftest import path_of
 from tests.integration.api.artifacts.test_artifacts import TRAVERSALS, raw_request
 from tests.integration.api.copies.stored import note_checkpoint, put_artifacts, put_checkpoint
@@ -34,15 +35,14 @@ def test_the_list_comes_from_the_store_and_its_tag_changes_with_a_file(
     api: TestClient, store: Store, copied: str
 ) -> None:
     whole = api.get(path_of(copied))
-    first = api.get(path_of(copied), params={"limit": 3}).json()
-    rest = api.get(path_of(copied), params={"cursor": first["next_cursor"]}).json()
-    assert [(item["path"], item["bytes"], item["media_type"]) for item in first["items"] + rest["items"]] == [
+    items = [item for page in pages_of(api, path_of(copied), limit=3) for item in page]
+    assert [(item["path"], item["bytes"], item["media_type"]) for item in items] == [
         ("empty", 0, "application/octet-stream"),
         ("größe \"%'.html", 8, "text/html"),
         ("model.keras", len(NETWORK), "application/octet-stream"),
         ("tensorboard/train/events", 6, "application/octet-stream"),
     ]
-    assert first["items"][0]["modified_at"] == "2030-01-01T12:00:00Z"
+    assert items[0]["modified_at"] == "2030-01-01T12:00:00Z"
     again = {"If-None-Match": whole.headers["ETag"]}
     assert api.get(path_of(copied), headers=again).status_code == 304
     put_artifacts(store, copied, FILES | {"tensorboard/train/events": b"EVENTS"})
