@@ -10,7 +10,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Job
 from jobs.model.states import Status
 from jobs.scheduling.placement_rows import QUEUE_ORDER
-from tests.integration.api.answers import errors_of
+from tests.integration.api.answers import errors_of as errors
 from tests.integration.api.starting_rows import SPEC, end_job
 
 ClientOf = Callable[..., TestClient]
@@ -103,11 +103,11 @@ def test_all_wrong_fields_are_named_together_and_nothing_changes(api: TestClient
     job_id = submit_job(labels={f"l{number}": "x" for number in range(60)})
     path = f"/v1/jobs/{job_id}"
     wrong = {"name": "fine", "priority": 200, "labels": {"ok": "x" * 256}, "gpus": 4, "notes": "\x1b[31m", "titel": "x"}
-    found = errors_of(api.patch(path, json=wrong))
+    found = errors(api.patch(path, json=wrong))
     assert found.keys() == {"priority", "labels.ok", "gpus", "notes", "titel"}
     assert found["gpus"].startswith("is fixed since the submission: submit a clone.")
     for field, value in (("notes", "bell \a"), ("notes", "\x9b"), ("starred", "true"), ("archived", 1)):
-        assert errors_of(api.patch(path, json={field: value})).keys() == {field}
+        assert errors(api.patch(path, json={field: value})).keys() == {field}
     for body in ("[]", "3", "{", '{"priority": NaN}', '{"name": "\\ud800"}'):
         answer = api.patch(path, content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422, body
@@ -116,7 +116,7 @@ def test_all_wrong_fields_are_named_together_and_nothing_changes(api: TestClient
         assert api.patch(f"/v1/jobs/{unknown}", json={"priority": 1}).status_code == 404
     more = {f"m{number}": "x" for number in range(5)}
     refused = api.patch(path, json={"labels": more})
-    assert errors_of(refused) == {"labels": "the job would have 65 labels; 64 are allowed"}
+    assert errors(refused) == {"labels": "the job would have 65 labels; 64 are allowed"}
     job = api.get(path).json()
     assert (job["name"], job["revision"]) == ("digits-lenet5-2x64", 1)
     assert api.patch(path, json={"labels": more | {"l0": None}}).status_code == 200
@@ -131,7 +131,7 @@ def test_without_a_ceiling_only_admins_raise_a_job_above_the_default(api: TestCl
 
     assert [status(low, priority) for priority in (5, 50, 51, 40)] == [200, 200, 422, 200]
     assert [status(high, priority) for priority in (91, 90, 80, 81, 20, 50, 51)] == [422, 200, 200, 422, 200, 200, 422]
-    found = errors_of(ada.patch(f"/v1/jobs/{high}", json={"priority": 100, "labels": {"a": "b"}}))
+    found = errors(ada.patch(f"/v1/jobs/{high}", json={"priority": 100, "labels": {"a": "b"}}))
     why = "in the project default only admins may go above 50, because its max_priority is not set"
     assert found == {"priority": why}
     assert api.patch(f"/v1/jobs/{high}", json={"priority": 100}).json()["priority"] == 100
@@ -143,12 +143,12 @@ def test_a_ceiling_holds_for_submissions_and_changes_of_all_but_admins(api: Test
     why = "in the project vision only admins may go above 80"
     for query in ("", "?dry_run=true"):
         refused = ada.post(f"/v1/jobs{query}", json=spec | {"priority": 81, "gpus": 1})
-        assert errors_of(refused) == {"priority": why}
+        assert errors(refused) == {"priority": why}
     study = {"base": spec, "grid": {"priority": [80, 81]}}
-    assert errors_of(ada.post("/v1/studies", json=study)) == {"grid.priority[1]": why}
+    assert errors(ada.post("/v1/studies", json=study)) == {"grid.priority[1]": why}
     job_id = ada.post("/v1/jobs", json=spec | {"priority": 80}).json()["id"]
-    assert errors_of(ada.post(f"/v1/jobs/{job_id}/clone", json={"priority": 90})) == {"priority": why}
-    assert errors_of(ada.patch(f"/v1/jobs/{job_id}", json={"priority": 90})) == {"priority": why}
+    assert errors(ada.post(f"/v1/jobs/{job_id}/clone", json={"priority": 90})) == {"priority": why}
+    assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"priority": 90})) == {"priority": why}
     assert ada.patch(f"/v1/jobs/{job_id}", json={"priority": 20}).status_code == 200
     assert ada.patch(f"/v1/jobs/{job_id}", json={"priority": 80}).status_code == 200
     assert api.post("/v1/jobs", json=spec | {"priority": 100}).status_code == 201
@@ -158,9 +158,9 @@ def test_a_ceiling_holds_for_submissions_and_changes_of_all_but_admins(api: Test
     api.patch("/v1/projects/vision", json={"max_priority": None})
     assert ada.post("/v1/jobs", json=spec | {"priority": 100}).status_code == 201
     for value in (-1, 101, 1.5, "80", True):
-        assert errors_of(api.patch("/v1/projects/vision", json={"max_priority": value})).keys() == {"max_priority"}
+        assert errors(api.patch("/v1/projects/vision", json={"max_priority": value})).keys() == {"max_priority"}
     api.post("/v1/projects", json={"name": "spare", "max_priority": 0, "max_slots": 1})  # below the default priority
-    assert errors_of(ada.post("/v1/jobs", json=SPEC | {"project": "spare"})).keys() == {"gpus", "priority"}
+    assert errors(ada.post("/v1/jobs", json=SPEC | {"project": "spare"})).keys() == {"gpus", "priority"}
     of_none = SPEC | {"project": "spare", "priority": 0, "gpus": 1}
     assert ada.post("/v1/jobs", json=of_none).status_code == 201
 
@@ -174,7 +174,7 @@ def test_a_ceiling_holds_for_the_jobs_that_a_resumed_study_submits_again(api: Te
     api.patch(f"/v1/jobs/{first}", json={"priority": 95})
     for job_id in (first, second):
         ada.post(f"/v1/jobs/{job_id}/cancel")
-    assert errors_of(ada.post(path)) == {"priority": "in the project vision only admins may go above 80"}
+    assert errors(ada.post(path)) == {"priority": "in the project vision only admins may go above 80"}
     assert ada.get(f"/v1/studies/{study['id']}").json()["counts"]["cancelled"] == 2, "nothing was submitted"
     resumed = api.post(path).json()
     fresh = [api.get(f"/v1/jobs/{job['id']}").json() for cell in resumed["cells"] for job in cell["jobs"]]
