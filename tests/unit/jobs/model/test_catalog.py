@@ -16,14 +16,11 @@ def spec_of(**dataset: Any) -> Spec:
     return spec_from({"dataset": {"source": "digits"} | dataset})
 
 
-def test_only_built_in_datasets_are_in_the_catalog() -> None:
+def test_only_built_in_datasets_are_in_the_catalog_and_options_change_the_synthetic_one() -> None:
     assert dataset_of("digits") == DATASETS["digits"]
     assert dataset_of("synthetic") == DATASETS["synthetic"]
     for source in ("chips", "digits:samples=10", "s3://bucket/sets", "/data/synthetic"):
         assert dataset_of(source) is None
-
-
-def test_synthetic_options_set_samples_classes_and_shape() -> None:
     found = dataset_of("synthetic:samples=5000,classes=4,shape=48x32x1")
     assert found is not None
     assert (found.trainable, found.test, found.classes, found.shape) == (5000, 500, 4, (48, 32, 1))
@@ -70,10 +67,6 @@ def test_catalog_and_trainer_both_refuse_wrong_options(options: str) -> None:
     with pytest.raises(BadData) as refused_by_rank:
         the_trainer_reads(f"synthetic:{options}")
     assert str(refused_by_rank.value) == f"dataset.source: {refused.value}"
-
-
-@pytest.mark.parametrize("options", WRONG_OPTIONS)
-def test_sizes_of_misspelt_data_are_unknown(options: str) -> None:
     assert sizes_of(spec_of(source=f"synthetic:{options}")) is None
 
 

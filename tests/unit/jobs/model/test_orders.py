@@ -31,8 +31,6 @@ def test_an_order_is_read_and_written_in_one_way(text: str, again: str) -> None:
 
 REFUSED = {
     "gpus,": "the name of a field is missing",
-    ",gpus": "the name of a field is missing",
-    "gpus,,name": "the name of a field is missing",
     "-": "the name of a field is missing",
     '"gpus': "must be a JSON string",
     '"gpus" name': "must be a JSON string",
@@ -44,7 +42,6 @@ REFUSED = {
     "gpus\n": "one line of text, without control characters",
     "gpus," * 300: "may have 1300 characters; this one has 1500",
     "gpus,colour": "no such field `colour`",
-    "gpus,batchsize": "no such order `batchsize`; did you mean batch_size?",
     "label.a,b": "no such field `b`",
     "metrics.los,spec.batchsize": "did you mean `spec.batch_size`?",
 }

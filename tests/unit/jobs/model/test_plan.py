@@ -36,15 +36,12 @@ def test_plan_derives_all_figures_from_a_per_gpu_batch() -> None:
     )
 
 
-def test_global_batch_is_divided_among_the_gpus() -> None:
+def test_global_batch_follows_from_the_gpus_that_were_granted() -> None:
     plan = resolve_plan(spec_of(batch_per="global"), SIZES)
     assert (plan.per_gpu_batch, plan.global_batch, plan.base_batch) == (32, 64, 32)
     assert (plan.steps_per_epoch, plan.validation_steps) == (21, 3)
-
-
-def test_plan_uses_the_granted_gpu_count() -> None:
-    plan = resolve_plan(spec_of(gpus=8), SIZES, gpus=4)
-    assert (plan.gpus, plan.global_batch, plan.steps_per_epoch) == (4, 256, 5)
+    granted = resolve_plan(spec_of(gpus=8), SIZES, gpus=4)
+    assert (granted.gpus, granted.global_batch, granted.steps_per_epoch) == (4, 256, 5)
 
 
 @pytest.mark.parametrize(("policy", "factor"), [("none", 1.0), ("linear", 8.0), ("sqrt", 8**0.5), ("two_thirds", 4.0)])
@@ -53,35 +50,38 @@ def test_learning_rate_is_scaled_by_the_policy(policy: str, factor: float) -> No
     assert plan.lr_factor == pytest.approx(factor)
     assert plan.learning_rate == pytest.approx(0.01 * factor)
     assert plan.base_learning_rate == 0.01
-
-
-def test_base_batch_defaults_to_the_per_gpu_batch() -> None:
-    assert resolve_plan(spec_of(lr_scaling="linear"), None).lr_factor == 2.0
-    assert resolve_plan(spec_of(lr_scaling="linear", base_batch=32), None).lr_factor == 4.0
     assert lr_factor("sqrt", global_batch=32, base_batch=128) == 0.5  # smaller than the base: a smaller rate
+    assert resolve_plan(spec_of(lr_scaling="linear"), None).lr_factor == 2.0, "the base is the batch of a GPU"
 
 
-def test_step_counts_are_none_while_the_dataset_size_is_unknown() -> None:
+def test_step_counts_are_those_of_the_spec_and_none_while_the_dataset_size_is_unknown() -> None:
     plan = resolve_plan(spec_of(), None)
     assert (plan.steps_per_epoch, plan.validation_steps, plan.train_samples) == (None, None, None)
+    for sizes in (SIZES, None):
+        assert resolve_plan(spec_of(steps_per_epoch=7), sizes).steps_per_epoch == 7
 
 
-def test_given_steps_per_epoch_are_kept() -> None:
-    assert resolve_plan(spec_of(steps_per_epoch=7), SIZES).steps_per_epoch == 7
-    assert resolve_plan(spec_of(steps_per_epoch=7), None).steps_per_epoch == 7
+@pytest.mark.parametrize(("share", "samples"), [({"fraction": 0.5}, 675), ({"samples": 640}, 640)])
+def test_a_part_of_the_samples_is_one_of_the_training_part(share: dict[str, Any], samples: int) -> None:
+    plan = resolve_plan(spec_of(dataset={"source": "digits", **share}), SIZES)
+    assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (samples, 150, 5)
 
 
-def test_fraction_reduces_only_the_training_part() -> None:
-    plan = resolve_plan(spec_of(dataset={"source": "digits", "fraction": 0.5}), SIZES)
-    assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (675, 150, 5)
-
-
-def test_samples_are_counted_and_no_more_than_there_are() -> None:
-    plan = resolve_plan(spec_of(dataset={"source": "digits", "samples": 640}), SIZES)
-    assert (plan.train_samples, plan.validation_samples, plan.steps_per_epoch) == (640, 150, 5)
-    with pytest.raises(UnworkablePlan, match="there are 1350 training samples, not 1351") as refused:
-        resolve_plan(spec_of(dataset={"source": "digits", "samples": 1351}), SIZES)
-    assert refused.value.field == "dataset.samples"
+@pytest.mark.parametrize(
+    ("fields", "sizes", "gpus", "field", "words"),
+    [
+        ({"dataset": {"source": "digits", "samples": 1351}}, SIZES, 2, "dataset.samples", "1350 training samples, not"),
+        ({}, DatasetSizes(train=127, validation=1), 2, "batch_size", "larger than the 127 training"),
+        ({}, DatasetSizes(train=1000, validation=0), 2, "dataset.validation", "is empty"),
+        ({"batch_per": "global", "accumulate": 2}, SIZES, 3, "batch_size", "64 does not divide by 3 gpus x 2 batches"),
+    ],
+)
+def test_an_unworkable_plan_is_refused_at_its_field(
+    fields: dict[str, Any], sizes: DatasetSizes, gpus: int, field: str, words: str
+) -> None:
+    with pytest.raises(UnworkablePlan, match=words) as refused:
+        resolve_plan(spec_of(**fields), sizes, gpus=gpus)
+    assert refused.value.field == field
 
 
 def test_an_epoch_of_enlarged_data_has_every_variant_of_every_sample() -> None:
@@ -97,31 +97,6 @@ def test_an_epoch_of_enlarged_data_has_every_variant_of_every_sample() -> None:
 def test_validation_takes_so_many_batches_at_most(asked: int | None, steps: int, samples: int) -> None:
     plan = resolve_plan(spec_of(validation_steps=asked), SIZES)
     assert (plan.validation_steps, plan.validation_samples) == (steps, samples)
-
-
-@pytest.mark.parametrize(("train", "steps"), [(127, None), (128, 1), (255, 1), (256, 2)])
-def test_an_epoch_has_whole_batches_only(train: int, steps: int | None) -> None:
-    sizes = DatasetSizes(train=train, validation=1)
-    if steps is None:
-        with pytest.raises(UnworkablePlan) as refused:
-            resolve_plan(spec_of(), sizes)
-        assert refused.value.field == "batch_size"
-    else:
-        assert resolve_plan(spec_of(), sizes).steps_per_epoch == steps
-
-
-def test_empty_validation_part_is_refused_by_its_field() -> None:
-    with pytest.raises(UnworkablePlan) as refused:
-        resolve_plan(spec_of(), DatasetSizes(train=1000, validation=0))
-    assert refused.value.field == "dataset.validation"
-
-
-def test_global_batch_that_does_not_divide_by_the_gpus_is_refused_by_its_field() -> None:
-    with pytest.raises(UnworkablePlan) as refused:
-        resolve_plan(spec_of(batch_per="global"), SIZES, gpus=3)
-    assert refused.value.field == "batch_size"
-    with pytest.raises(UnworkablePlan, match="a global batch of 64 does not divide by 3 gpus x 2 batches"):
-        resolve_plan(spec_of(batch_per="global", accumulate=2), SIZES, gpus=3)
 
 
 def test_a_split_loses_no_sample() -> None:

@@ -21,7 +21,14 @@ SCRIPT = {"code": "0a" * 32, "command": ["python", "t.py"]}
         ({"env": {"A": True}}, "env.A", 'must be a text: write it in quotes, "true"', "true"),
         ({"command": "python t.py"}, "command", 'must be a list, such as ["python", "t.py"]', "python t.py"),
         ({"params": [1]}, "params", "must be an object with fields", "[1]"),
-        ({"early_stopping": 3}, "early_stopping", "must be an object with fields", "3"),
+        ({"epcohs": 3}, "epcohs", "no such field `epcohs`; did you mean `epochs`?", "3"),
+        (
+            {"early_stopping": {"patiance": 1}},
+            "early_stopping.patiance",
+            "no such field `patiance`; did you mean `patience`?",
+            "1",
+        ),
+        ({"colour": "red"}, "colour", "no such field `colour`", "red"),
         ({"gpus": "two"}, "gpus", "must be a whole number", "two"),
         ({"gpus": "2"}, "gpus", "must be a whole number, without quotes", "2"),
         ({"epochs": None}, "epochs", "must be a whole number", "null"),
@@ -38,7 +45,6 @@ SCRIPT = {"code": "0a" * 32, "command": ["python", "t.py"]}
         ),
         ({"command": []}, "command", "must have at least 1 item, not 0", "[]"),
         ({"env": {"A": 4097 * "x"}}, "env.A", "must have at most 4096 characters, not 4097", 79 * "x" + "…"),
-        ({"gpus": 0}, "gpus", "must be at least 1", "0"),
         ({"learning_rate": 1e9}, "learning_rate", "must be at most 1000", "1000000000.0"),
     ],
     ids=str,
@@ -48,9 +54,12 @@ def test_a_wrong_value_is_answered_in_words(fields: dict[str, Any], field: str, 
     assert (problem.field, problem.message, problem.received) == (field, message, received)
 
 
-def test_a_text_beside_a_number_is_not_proposed() -> None:
+def test_a_field_of_several_kinds_is_named_once_and_a_missing_one_has_no_value() -> None:
     problems = problems_of(smallest(dataset={"source": "d", "validation": 2}))
+    assert {problem.field for problem in problems} == {"dataset.validation"}
     assert "must be a text" in {problem.message for problem in problems}
+    (missing,) = problems_of({"gpus": 1})
+    assert (missing.field, missing.received) == ("dataset", None)
 
 
 def test_only_the_first_of_many_fields_are_compared() -> None:

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from jobs.model.problems import InvalidSpec
-from jobs.model.spec import Spec, parse_spec, spec_from
+from jobs.model.spec import parse_spec, spec_from
 from jobs.model.stored_spec import stored_spec
 from jobs.model.tasks import DEFAULT_METRICS, epoch_metrics
-from tests.unit.jobs.model.spec_documents import SMALLEST, fields_of, problems_of, smallest
+from tests.unit.jobs.model.spec_documents import fields_of, problems_of, smallest
 
 # The whole spec of the design page, in full.
 WHOLE = """
@@ -87,23 +86,27 @@ probe: {smallest: 8, largest: 4096, seconds: 3.0}
 """
 
 
+OF_SCRIPTS = {"code", "command", "params", "env", "environment", "requirements"}
+
+
 def test_smallest_spec_gets_defaults_for_all_other_fields() -> None:
-    spec = parse_spec(json.dumps(SMALLEST))
-    assert (spec.dataset.source, spec.batch_size, spec.learning_rate, spec.gpus) == ("digits", 64, 0.001, 2)
-    assert (spec.name, spec.model.name, spec.batch_per, spec.epochs, spec.max_restarts) == (
-        "job",
-        "lenet5",
-        "gpu",
-        30,
-        3,
-    )
+    spec = parse_spec(json.dumps(smallest(model="mlp", idle={})))
+    assert (spec.own_dataset.source, spec.batch_size, spec.learning_rate, spec.gpus) == ("digits", 64, 0.001, 2)
+    assert (spec.name, spec.own_model.name, spec.batch_per, spec.epochs) == ("job", "mlp", "gpu", 30)
     assert spec.early_stopping is not None
     assert spec.early_stopping.monitor == "val_accuracy"
+    assert spec.idle is not None
+    assert (spec.idle.below, spec.idle.for_s, spec.idle.action) == (5, 1800, "warn")
 
 
-def test_the_whole_spec_reads_the_same_as_yaml_and_as_json() -> None:
+def test_the_whole_spec_has_every_field_and_reads_the_same_as_yaml_as_json_and_from_its_row() -> None:
+    document = yaml.safe_load(WHOLE)
     from_yaml = parse_spec(WHOLE, syntax="yaml")
-    assert from_yaml == parse_spec(json.dumps(yaml.safe_load(WHOLE)))
+    complete = from_yaml.model_dump(mode="json")
+    assert from_yaml == parse_spec(json.dumps(document)) == spec_from(complete)
+    assert document.keys() == complete.keys() - OF_SCRIPTS
+    for part in ("dataset", "model", "goal", "early_stopping", "checkpoint", "idle", "probe"):
+        assert document[part].keys() == complete[part].keys()
     assert from_yaml.own_dataset.image_size == (96, 96)
     crop, flip = from_yaml.own_dataset.augment
     assert (crop.padding, flip) == (4, "flip_horizontal")
@@ -152,17 +155,6 @@ def test_a_job_on_cpus_chooses_no_gpus(choice: dict[str, Any]) -> None:
     assert (problem.field, f"{field} chooses GPUs, but device is cpu" in problem.message) == (field, True)
 
 
-OF_SCRIPTS = {"code", "command", "params", "env", "environment", "requirements"}
-
-
-def test_whole_spec_contains_every_field() -> None:
-    document = yaml.safe_load(WHOLE)
-    complete = parse_spec(WHOLE, syntax="yaml").model_dump(mode="json")
-    assert document.keys() == complete.keys() - OF_SCRIPTS
-    for part in ("dataset", "model", "goal", "early_stopping", "checkpoint", "idle", "probe"):
-        assert document[part].keys() == complete[part].keys()
-
-
 @pytest.mark.parametrize(
     ("idle", "field"),
     [
@@ -174,24 +166,6 @@ def test_whole_spec_contains_every_field() -> None:
 def test_idle_slots_that_make_no_sense_are_refused_at_their_field(idle: Any, field: str) -> None:
     (problem,) = problems_of(smallest(idle=idle))
     assert problem.field == field
-
-
-def test_idle_slots_have_defaults() -> None:
-    assert spec_from(smallest()).idle is None
-    idle = spec_from(smallest(idle={})).idle
-    assert idle is not None
-    assert (idle.below, idle.for_s, idle.action) == (5, 1800, "warn")
-
-
-def test_stored_spec_is_read_back_unchanged() -> None:
-    spec = parse_spec(WHOLE, syntax="yaml")
-    assert spec_from(spec.model_dump(mode="json")) == spec
-    assert parse_spec(spec.model_dump_json()) == spec
-
-
-def test_dataset_and_model_may_be_plain_strings() -> None:
-    spec = parse_spec(json.dumps(smallest(model="mlp")))
-    assert (spec.own_model.name, spec.own_dataset.source) == ("mlp", "digits")
 
 
 @pytest.mark.parametrize(
@@ -210,75 +184,26 @@ def test_probe_doubles_its_batch_up_to_the_largest(probe: dict[str, int], batche
 
 
 @pytest.mark.parametrize(
-    ("field", "document", "message"),
-    [
-        ("epcohs", {"epcohs": 3}, "no such field `epcohs`; did you mean `epochs`?"),
-        (
-            "early_stopping.patiance",
-            {"early_stopping": {"patiance": 1}},
-            "no such field `patiance`; did you mean `patience`?",
-        ),
-        (
-            "dataset.sorce",
-            {"dataset": {"source": "digits", "sorce": "a"}},
-            "no such field `sorce`; did you mean `source`?",
-        ),
-        ("colour", {"colour": "red"}, "no such field `colour`"),
-    ],
-)
-def test_unknown_field_is_refused_with_the_closest_field_name(
-    field: str, document: dict[str, Any], message: str
-) -> None:
-    (problem,) = problems_of(smallest(**document))
-    assert (problem.field, problem.message) == (field, message)
-
-
-def test_null_turns_early_stopping_off() -> None:
-    assert parse_spec(json.dumps(smallest(early_stopping=None))).early_stopping is None
-
-
-@pytest.mark.parametrize(
     ("field", "document"),
     [
-        ("epoch", smallest(epoch=3)),  # unknown fields, at every depth
-        ("dataset.sauce", smallest(dataset={"source": "digits", "sauce": 1})),
-        ("model.nam", smallest(model={"name": "mlp", "nam": 1})),
-        ("early_stopping.patient", smallest(early_stopping={"patient": 3})),
+        ("model.nam", smallest(model={"name": "mlp", "nam": 1})),  # unknown fields of parts
         ("checkpoint.every", smallest(checkpoint={"every": 1})),
         ("gpus", smallest(gpus=True)),  # no coercion
         ("batch_size", smallest(batch_size="64")),
-        ("batch_size", smallest(batch_size=64.0)),
         ("learning_rate", smallest(learning_rate="0.1")),
-        ("learning_rate", smallest(learning_rate=True)),
         ("model.freeze_base", smallest(model={"name": "mlp", "freeze_base": 1})),
-        ("name", smallest(name=3)),
-        ("learning_rate", smallest(learning_rate=float("nan"))),  # not a finite number
-        ("learning_rate", smallest(learning_rate=float("inf"))),
-        ("stall_timeout_s", smallest(stall_timeout_s=float("-inf"))),
-        ("learning_rate", '{"dataset": "digits", "learning_rate": 1e400}'),
-        ("time_limit_s", '{"dataset": "digits", "time_limit_s": 1e400}'),
+        ("learning_rate", '{"dataset": "digits", "learning_rate": 1e400}'),  # not a finite number
         ("learning_rate", smallest(learning_rate=0)),  # out of range
-        ("learning_rate", smallest(learning_rate=1000.5)),
         ("gpus", smallest(gpus=0)),
         ("gpus", smallest(gpus=4097)),
-        ("batch_size", smallest(batch_size=-1)),
         ("epochs", smallest(epochs=0)),
-        ("priority", smallest(priority=101)),
-        ("max_restarts", smallest(max_restarts=-1)),
         ("seed", smallest(seed=2**32)),
-        ("seed", smallest(seed=10**100)),
-        ("dataset.fraction", smallest(dataset={"source": "d", "fraction": 1.5})),
         ("dataset.image_size.0", smallest(dataset={"source": "d", "image_size": [0, 96]})),
         ("model.dropout", smallest(model={"name": "mlp", "dropout": 1})),
         ("early_stopping.min_delta", smallest(early_stopping={"min_delta": -0.1})),
-        ("dataset.augment.0", smallest(dataset={"source": "d", "augment": ["shear"]})),  # not one of the choices
-        ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_iou"})),
-        ("optimizer", smallest(optimizer="rmsprop")),
+        ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_iou"})),  # not one of the choices
         ("name", smallest(name="two\nlines")),  # characters that names, paths or the database refuse
-        ("name", smallest(name="ends\n")),
         ("name", smallest(name="")),
-        ("name", smallest(name="   ")),
-        ("name", smallest(name="a\u202eb")),
         ("project", smallest(project="-x")),
         ("dataset.source", smallest(dataset="digits\u0000")),
         ("dataset.label", smallest(dataset={"source": "d", "label": "a\u0000b"})),
@@ -287,8 +212,6 @@ def test_null_turns_early_stopping_off() -> None:
         ("labels.PATH=/tmp", smallest(labels={"PATH=/tmp": "x"})),
         ("labels.a\n", smallest(labels={"a\n": "x"})),
         ("labels.team", smallest(labels={"team": "a\u0007b"})),
-        ("labels.team", smallest(labels={"team": "a\u009bb"})),
-        ("labels.team", smallest(labels={"team": 1})),
         ("probe.largest", smallest(probe={"smallest": 64, "largest": 32})),
         ("probe.batches", smallest(probe={"batches": [8]})),
         ("min_gpus", smallest(min_gpus=3)),  # rules over two fields
@@ -296,14 +219,11 @@ def test_null_turns_early_stopping_off() -> None:
         ("mixed_gpus", smallest(strategy="mirrored", mixed_gpus=True)),
         ("allreduce", smallest(strategy="mirrored", allreduce={"bucket_mb": 5})),
         ("placement", smallest(strategy="mirrored", placement="spread")),
-        ("strategy", smallest(strategy="mirorred")),
         ("dataset", {"batch_size": 64}),  # a required part is missing or of the wrong type
         ("dataset.source", smallest(dataset={})),
         ("dataset", smallest(dataset=5)),
-        ("dataset", smallest(dataset=None)),
         ("checkpoint", smallest(checkpoint=[])),
         ("", []),  # not an object, or not JSON
-        ("", "null"),
         ("", '"digits"'),
         ("", ""),
         ("", "{"),
@@ -330,10 +250,6 @@ def test_a_name_and_a_label_hold_any_printable_text(name: str) -> None:
     assert (spec.name, spec.labels) == (name, {"k": name})
 
 
-def test_error_in_a_union_field_names_the_field_without_its_branches() -> None:
-    assert set(fields_of(smallest(dataset={"source": "d", "validation": 2}))) == {"dataset.validation"}
-
-
 def test_every_wrong_field_is_named_at_once() -> None:
     document = smallest(
         gpus=0, batch_size="64", learning_rate=-1, model={"name": "a b"}, extra=1, early_stopping={"patience": 0}
@@ -343,30 +259,11 @@ def test_every_wrong_field_is_named_at_once() -> None:
     }  # fmt: skip
 
 
-def test_problem_shows_the_received_value_cut_to_80_characters() -> None:
-    (problem,) = problems_of(smallest(name="x y" * 1000))
-    assert problem.received is not None
-    assert problem.received.startswith("x yx y")
-    assert len(problem.received) == 80
-    (missing,) = problems_of({"gpus": 1})
-    assert missing.received is None
-
-
-def test_a_spec_cannot_be_changed() -> None:
-    spec = Spec.model_validate({"dataset": "digits"})
-    with pytest.raises(ValueError, match="frozen"):
-        spec.gpus = 9
-
-
 @pytest.mark.parametrize(
     ("fields", "field", "words"),
     [
         ({"task": "regresion"}, "task", "must be 'auto', 'classification', 'regression' or 'multilabel'"),
-        (
-            {"task": "regression", "class_weights": "balanced"},
-            "class_weights",
-            "only for classification, and",
-        ),
+        ({"task": "regression", "class_weights": "balanced"}, "class_weights", "only for classification, and"),
         ({"task": "regression", "label_smoothing": 0.1}, "label_smoothing", "cannot be smoothed"),
         ({"task": "multilabel", "dataset": {"source": "a", "balance": True}}, "dataset.balance", "only for classific"),
         (
@@ -388,9 +285,7 @@ def test_a_spec_cannot_be_changed() -> None:
     ],
 )
 def test_what_does_not_go_with_a_task_is_named(fields: dict[str, Any], field: str, words: str) -> None:
-    with pytest.raises(InvalidSpec) as refused:
-        spec_from({"dataset": "a"} | fields)
-    (problem,) = refused.value.problems
+    (problem,) = problems_of({"dataset": "a"} | fields)
     assert problem.field == field
     assert words in problem.message
 

@@ -46,7 +46,7 @@ def test_numeric_fields_of_the_spec_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [1e300, math.inf, -math.inf, math.nan, 2**63, 10**400], ids=lambda number: f"{number}"[:20]
+    "number", [1e300, -1, math.inf, -math.inf, math.nan, 2**63, 10**400], ids=lambda number: f"{number}"[:20]
 )
 @pytest.mark.parametrize("field", NUMBERS)
 def test_a_number_beyond_its_limit_is_refused_at_its_field(field: str, number: float) -> None:
@@ -65,7 +65,5 @@ def test_time_limits_are_at_most_one_year() -> None:
     longest = {"time_limit_s": MAX_SECONDS, "stall_timeout_s": MAX_SECONDS}
     spec = parse_spec(json.dumps(smallest(**longest)))
     assert (spec.time_limit_s, spec.stall_timeout_s) == (31_536_000, 31_536_000)
-    problems = problems_of(smallest(**dict.fromkeys(longest, 1e300)))
-    assert [(problem.field, problem.message, problem.received) for problem in problems] == [
-        (field, "must be at most 31536000", "1e+300") for field in longest
-    ]
+    problems = problems_of(smallest(**dict.fromkeys(longest, MAX_SECONDS + 1)))
+    assert [problem.field for problem in problems] == [*longest]

@@ -68,8 +68,3 @@ def test_job_fails_when_its_counted_restarts_reach_the_limit(reason: EndReason) 
 @pytest.mark.parametrize("reason", sorted(NOT_COUNTED))
 def test_end_reason_that_does_not_count_requeues_the_job_beyond_the_limit(reason: EndReason) -> None:
     assert status_after(reason, cancel_requested=False, restarts=9, max_restarts=0) is Status.QUEUED
-
-
-def test_rank_failure_fails_a_job_that_may_not_restart() -> None:
-    after = status_after(EndReason.RANK_FAILED, cancel_requested=False, restarts=0, max_restarts=0)
-    assert after is Status.FAILED
