@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jobs.insight.advice.evidence import Evidence
+from jobs.insight.advice.past import PastJob
 from jobs.insight.advice.rules import advice_on
 from jobs.model.plan import resolve_plan
 from jobs.model.records import ProbeFindings, ProbePoint
@@ -14,7 +15,8 @@ from jobs.views.analysis import Finding, FindingKind, Imbalance
 from tests.unit.jobs.insight.advice_inputs import OVERFIT, a_job, a_probe, after, only, past, shares
 
 K = FindingKind
-FAILED: dict[str, Any] = {"status": Status.FAILED}
+FAILED: dict[str, Any] = {"status": Status.FAILED, "summary": None, "past": ()}
+OUT_OF_MEMORY = FAILED | {"end_reason": EndReason.OUT_OF_MEMORY}
 
 
 def test_faster_measured_batch_is_advised_up_to_the_knee() -> None:
@@ -32,9 +34,33 @@ def test_faster_measured_batch_is_advised_up_to_the_knee() -> None:
     assert "With 64 samples per GPU the throughput was 10000 samples/s, with 256 it was 20000" in advice.why
 
 
-def test_larger_batch_that_lowered_accuracy_in_past_jobs_is_not_advised() -> None:
-    worse = past("b", 20_000.0, batch_size=128, summary={"val_accuracy": 0.89})
-    assert advice_on(a_job(past=(worse,))) == []
+@pytest.mark.parametrize(
+    ("spec", "figure", "value"),
+    [
+        ({"optimizer": "sgd"}, "learning_rate", 0.002),  # linear
+        ({"lr_scaling": "two_thirds"}, "learning_rate", 0.001 * 4 ** (2 / 3)),  # as the spec says
+        ({"steps_per_epoch": 100}, "steps_per_epoch", 50),  # an epoch has as many samples
+    ],
+)
+def test_rate_and_steps_follow_a_larger_batch(spec: dict[str, Any], figure: str, value: float) -> None:
+    e = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
+    assert getattr(resolve_plan(after(e, only(e)), None), figure) == pytest.approx(value)
+
+
+def test_no_larger_batch_is_advised_that_costs_accuracy_memory_or_steps() -> None:
+    few = {"dataset": {"fraction": 0.05}}  # 2700 samples: 21 steps of 128
+    waiting = a_job(K.COMMUNICATION_BOUND, K.UNEVEN, steps=shares(0.0, 0.6))
+    slow = Imbalance(figure="compute_s", by_rank={0: 0.1, 1: 0.2}, ratio=2.0, text="")
+    cases = {
+        "it lowered the accuracy": a_job(past=(past("b", 20_000.0, batch_size=128, summary={"val_accuracy": 0.89}),)),
+        "it did not fit": a_job(past=(a_probe("p", {64: 30_000.0, 128: None}), past("b", 20_000.0, batch_size=128))),
+        "it leaves too few steps": a_job(spec=few, past=(past("b", 20_000.0, batch_size=256, **few),)),
+        "it was no faster": a_job(past=(a_probe("p", {64: 30_000.0, 128: 31_000.0}),)),
+        "one rank is slower": replace(waiting, analysis=waiting.analysis.model_copy(update={"imbalances": [slow]})),
+        "no batch is smaller": replace(a_job(spec={"batch_size": 1}), **OUT_OF_MEMORY),
+    }
+    for why, e in cases.items():
+        assert advice_on(e) == [], why
 
 
 def test_larger_batch_that_made_the_goal_worse_in_past_jobs_is_not_advised() -> None:
@@ -58,29 +84,11 @@ def test_larger_batch_that_made_the_goal_worse_in_past_jobs_is_not_advised() -> 
     assert len(advice_on(a_job(spec=by_loss, summary=with_training_loss(0.5), past=(worse,)))) == 1
 
 
-def test_sgd_scales_the_rate_linearly_and_a_chosen_policy_is_kept() -> None:
-    for spec, rate in (({"optimizer": "sgd"}, 0.002), ({"lr_scaling": "two_thirds"}, 0.001 * 4 ** (2 / 3))):
-        e = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
-        assert resolve_plan(after(e, only(e)), None).learning_rate == pytest.approx(rate)
-
-
 def test_batches_of_a_probe_are_compared_with_the_same_probe() -> None:
     probed = a_probe("p", {32: 20_000.0, 64: 30_000.0, 128: 45_000.0, 256: 46_000.0, 512: None})
     advice = only(a_job(past=(probed,)))
     assert advice.change["batch_size"] == 128
     assert advice.gain.time_factor == round(30 / 45, 4)
-    assert advice_on(a_job(past=(a_probe("p", {64: 30_000.0, 128: 31_000.0}),))) == []
-
-
-def test_a_batch_that_does_not_fit_is_not_advised() -> None:
-    probed = a_probe("p", {64: 30_000.0, 128: None})
-    assert advice_on(a_job(past=(probed, past("b", 20_000.0, batch_size=128)))) == []
-
-
-def test_a_batch_that_leaves_an_epoch_too_few_steps_is_not_advised() -> None:
-    spec = {"dataset": {"fraction": 0.05}}  # 2700 samples: 21 steps of 128
-    fast = past("b", 20_000.0, batch_size=256, **spec)
-    assert advice_on(a_job(spec=spec, past=(fast,))) == []
 
 
 def test_communication_share_decides_how_much_larger_a_batch_is_advised() -> None:
@@ -90,12 +98,6 @@ def test_communication_share_decides_how_much_larger_a_batch_is_advised() -> Non
     assert advice.evidence["communication_share"] == 0.6
     assert advice.gain.time_factor == pytest.approx(0.4 + 0.6 / 8)
     assert only(a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.3))).change["batch_size"] == 256
-
-
-def test_ranks_that_wait_for_a_slower_one_get_no_larger_batch() -> None:
-    e = a_job(K.COMMUNICATION_BOUND, K.UNEVEN, steps=shares(0.0, 0.6))
-    slow = Imbalance(figure="compute_s", by_rank={0: 0.1, 1: 0.2}, ratio=2.0, text="")
-    assert advice_on(replace(e, analysis=e.analysis.model_copy(update={"imbalances": [slow]}))) == []
 
 
 def test_probe_is_advised_for_underused_slots_if_no_larger_batch_was_measured() -> None:
@@ -108,32 +110,25 @@ def test_probe_is_advised_for_underused_slots_if_no_larger_batch_was_measured() 
 
 
 def test_job_out_of_memory_is_advised_a_batch_that_fitted_else_half() -> None:
-    failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": ()}
-    advice = only(replace(a_job(), **failed))
-    assert advice.change == {"batch_size": 32, "accumulate": 2}
-    fitted = replace(a_job(), **failed | {"past": (past("b", batch_size=16),)})
-    assert only(fitted).change == {"batch_size": 16, "accumulate": 4}
+    def changed(past_jobs: tuple[PastJob, ...] = (), **spec: Any) -> dict[str, Any]:
+        return only(replace(a_job(spec=spec), **OUT_OF_MEMORY | {"past": past_jobs})).change
+
+    assert changed() == {"batch_size": 32, "accumulate": 2}
+    assert changed((past("b", batch_size=16),)) == {"batch_size": 16, "accumulate": 4}
+    odd = (past("b", batch_size=48),)  # 64 is no multiple of it, so the rate is lower
+    assert changed(odd) == {"batch_size": 48, "learning_rate": 0.000866}
+    assert changed(odd, lr_scaling="linear") == {"batch_size": 48, "base_batch": 64}
     scaled = a_job(spec={"lr_scaling": "linear", "batch_per": "global"})
-    advice = only(replace(scaled, **failed))
+    advice = only(replace(scaled, **OUT_OF_MEMORY))
     assert advice.change == {"accumulate": 2, "base_batch": 32}
     before, then = resolve_plan(scaled.spec, None), resolve_plan(after(scaled, advice), None)
     assert (before.per_gpu_batch, then.per_gpu_batch) == (32, 16)
     assert (before.learning_rate, before.global_batch) == (then.learning_rate, then.global_batch) == (0.002, 64)
-    assert advice_on(replace(a_job(spec={"batch_size": 1}), **failed)) == []
-
-
-def test_a_batch_that_fitted_and_does_not_divide_gets_a_lower_rate() -> None:
-    failed = {**FAILED, "end_reason": EndReason.OUT_OF_MEMORY, "summary": None, "past": (past("b", batch_size=48),)}
-    assert only(replace(a_job(), **failed)).change == {"batch_size": 48, "learning_rate": 0.000866}
-    scaled = only(replace(a_job(spec={"lr_scaling": "linear"}), **failed))
-    assert scaled.change == {"batch_size": 48, "base_batch": 64}
 
 
 def test_lower_rate_is_advised_if_the_loss_is_nan() -> None:
-    failed = {
-        **FAILED, "end_reason": EndReason.INTERNAL_ERROR, "summary": None, "past": (),
-        "error": "the loss is nan at step 3 (epoch 1): try a lower learning rate",
-    }  # fmt: skip
+    error = "the loss is nan at step 3 (epoch 1): try a lower learning rate"
+    failed = FAILED | {"end_reason": EndReason.INTERNAL_ERROR, "error": error}
     assert only(replace(a_job(), **failed)).change == {"learning_rate": 0.0001}
     lower = past("b", learning_rate=0.0005)
     assert only(replace(a_job(), **failed | {"past": (lower,)})).change == {"learning_rate": 0.0005}
@@ -168,11 +163,3 @@ def test_training_with_the_proposed_batch_and_rate_is_advised_after_a_probe() ->
     assert (advice.why, advice.gain.time_factor) == ("It grew.", 0.4)
     assert after(e, advice).probe is None
     assert advice_on(replace(e, probe=ProbeFindings(points=[]))) == []
-
-
-def test_given_steps_per_epoch_are_changed_to_keep_the_samples_of_an_epoch() -> None:
-    spec = {"steps_per_epoch": 100}
-    larger = a_job(spec=spec, past=(past("b", 20_000.0, batch_size=128, **spec),))
-    assert only(larger).change["steps_per_epoch"] == 50
-    fewer = a_job(spec=spec, past=(past("one", 9_000.0, gpus=1, **spec),))
-    assert only(fewer).change == {"gpus": 1, "steps_per_epoch": 200}

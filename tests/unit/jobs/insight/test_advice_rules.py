@@ -12,39 +12,50 @@ from jobs.views.analysis import FindingKind
 from tests.unit.jobs.insight.advice_inputs import OVERFIT, SIZES, a_job, only, past, rules, shares
 
 K = FindingKind
+FEW: dict[str, Any] = {"model": "mobilenet_v2", "dataset": {"image_size": [96, 96], "fraction": 0.1}}
+CACHED: dict[str, Any] = {"model": "convnet7", "dataset": {"cache": "memory"}}
+GLOBAL: dict[str, Any] = {"batch_per": "global", "batch_size": 128}
+LINEAR = {"lr_scaling": "linear"}  # of 2 GPUs: twice the rate of 64
 SPREAD = {"hosts": 2, "steps": shares(allreduce=0.3), "cluster": Cluster(largest_host=4, together=8)}
 
 
-def test_a_healthy_job_gets_no_advice() -> None:
-    assert advice_on(a_job()) == []
-
-
-def test_a_healthy_job_gets_no_advice_where_similar_jobs_gained_nothing() -> None:
-    neighbours = (
-        past("b", 10_400.0, batch_size=128), past("c", 10_600.0, batch_size=512),
-        past("d", 5_400.0, gpus=1), past("e", 17_000.0, gpus=4),
-    )  # fmt: skip
-    assert advice_on(a_job(past=neighbours)) == []
-    assert advice_on(a_job(K.UNDERUSED, past=neighbours)) == []
-
-
-def test_a_job_without_any_evidence_gets_no_advice() -> None:
+def test_a_job_without_faults_gets_no_advice() -> None:
     e = a_job()
     bare = replace(
         e, summary=None, data=None, model=None, past=(), cluster=None, status=Status.CANCELLED,
         analysis=e.analysis.model_copy(update={"steps": [], "findings": []}),
     )  # fmt: skip
-    assert advice_on(bare) == []
-
-
-@pytest.mark.parametrize("short", [shares(0.6, steps=15, step_s=1.0), shares(0.6, steps=200, step_s=0.01)])
-def test_a_job_too_short_to_judge_gets_no_advice(short: Any) -> None:
-    data = Data("images", (96, 96, 3), SIZES)
-    assert advice_on(a_job(K.INPUT_BOUND, steps=short, data=data)) == []
-    assert (
-        advice_on(a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.6, steps=short.steps, step_s=short.step_time_s)))
-        == []
+    neighbours = (
+        past("b", 10_400.0, batch_size=128), past("c", 10_600.0, batch_size=512),
+        past("d", 5_400.0, gpus=1), past("e", 17_000.0, gpus=4),
+    )  # fmt: skip
+    not_alike = (
+        past("short", 40_000.0, gpus=1, summary={"epochs_run": 1, "best_epoch": 1}),
+        past("one", 1_000.0, gpus=1, fields={"device": "H200"}),
+        past("two", 40_000.0, batch_size=128, model={"name": "lenet5", "weights": "job:abc"}),
+        past("three", 40_000.0, batch_size=128, fields={"even": False}),
     )
+    data = Data("images", (96, 96, 3), SIZES)
+    cases = {
+        "it is healthy": e,
+        "there is no evidence": bare,
+        "similar jobs gained nothing": a_job(past=neighbours),
+        "similar jobs gained nothing, and it is idle": a_job(K.UNDERUSED, past=neighbours),
+        "no past job can be compared": a_job(past=not_alike),
+        "it had few steps": a_job(K.INPUT_BOUND, steps=shares(0.6, steps=15, step_s=1.0), data=data),
+        "it took two seconds": a_job(K.INPUT_BOUND, steps=shares(0.6, steps=200, step_s=0.01), data=data),
+        "few steps exchanged": a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.6, steps=15, step_s=1.0)),
+        "the accuracy is high": few(summary={"val_accuracy": 0.95}),
+        "it ran two epochs": few(summary={"val_accuracy": 0.61, "epochs_run": 2, "best_epoch": 2}),
+        "it has a base": few(spec=FEW | {"model": {"name": "mobilenet_v2", "weights": "imagenet"}}),
+        "it has 54,000 samples": few(spec=FEW | {"dataset": {"image_size": [96, 96]}}),
+        "there is nothing to start from": few(spec={"model": "convnet7", "dataset": {"fraction": 0.1}}),
+        "the data is cached": waits(spec={"dataset": {"cache": "memory"}}),
+        "the data is in memory": waits(data=Data("arrays", (28, 28, 1), SIZES)),
+        "a cache gained nothing": waits(past=(past("c", 10_500.0, **CACHED),)),
+    }
+    for why, job in cases.items():
+        assert advice_on(job) == [], why
 
 
 def test_advice_is_numbered_in_the_order_in_which_to_try_it() -> None:
@@ -77,12 +88,7 @@ def _everything_at_once() -> Evidence:
 
 def few(**changes: Any) -> Evidence:
     """A large network, trained from scratch on a few photos, with low accuracy."""
-    spec = {"model": "mobilenet_v2", "dataset": {"image_size": [96, 96], "fraction": 0.1}}
-    usual: dict[str, Any] = {
-        "summary": {"val_accuracy": 0.61},
-        "spec": spec,
-        "data": Data("images", (96, 96, 3), SIZES),
-    }
+    usual: dict[str, Any] = {"summary": {"val_accuracy": 0.61}, "spec": FEW, "data": Data("images", (96, 96, 3), SIZES)}
     return a_job(**usual | changes)
 
 
@@ -101,15 +107,6 @@ def test_gain_of_a_pretrained_base_comes_from_past_jobs() -> None:
     )  # fmt: skip
     gain = only(few(past=(started,))).gain
     assert (gain.time_factor, gain.accuracy) == (0.4, 0.3)
-
-
-def test_no_pretrained_base_is_advised_if_not_needed_or_not_available() -> None:
-    assert advice_on(few(summary={"val_accuracy": 0.95})) == []
-    assert advice_on(few(summary={"val_accuracy": 0.61, "epochs_run": 2, "best_epoch": 2})) == []
-    weights = {"name": "mobilenet_v2", "weights": "imagenet"}
-    assert advice_on(few(spec={"model": weights, "dataset": {"fraction": 0.1, "image_size": [96, 96]}})) == []
-    assert advice_on(few(spec={"model": "mobilenet_v2", "dataset": {"image_size": [96, 96]}})) == []  # 54,000 samples
-    assert advice_on(few(spec={"model": "convnet7", "dataset": {"fraction": 0.1}})) == []  # nothing to start from
 
 
 def test_a_network_without_imagenet_weights_starts_from_a_job_with_more_samples() -> None:
@@ -138,26 +135,21 @@ def test_memory_cache_is_advised_for_images_that_are_decoded_again() -> None:
     assert "1.7 GB" in advice.why
     assert advice.gain.time_factor == 0.4
     assert advice.gain.gpu_hours_factor == round(1 - 0.6 * 22 / 23, 4)
+    assert only(waits(past=(past("c", 20_000.0, **CACHED),))).gain.time_factor == 0.5, "as a past job gained"
+    larger_batch = past("b", 20_000.0, model="convnet7", batch_size=128)
+    assert rules(advice_on(waits(past=(larger_batch,)))) == ["streaming_and_cache"], "data comes first"
 
 
-def test_cache_limit_is_raised_to_the_dataset_size_if_a_host_has_the_memory() -> None:
+def test_a_cache_is_as_large_as_the_data_if_a_host_has_the_memory_and_the_operator_allows_it() -> None:
+    usual = waits()  # 1.7 GB
+    assert len(advice_on(replace(usual, site=replace(usual.site, cache_limit_gb=2)))) == 1
+    assert advice_on(replace(usual, site=replace(usual.site, cache_limit_gb=1.5))) == []
     large = Data("images", (500, 500, 3), SIZES)  # 45 GB
     assert only(waits(data=large, cluster=Cluster(2, None, 200_000_000_000))).change == {
         "dataset": {"cache": "memory", "cache_limit_gb": 45.0}
     }
     assert advice_on(waits(data=large)) == []  # a host has 64 GB
     assert advice_on(waits(data=large, cluster=None)) == []
-
-
-def test_no_cache_is_advised_that_is_larger_than_the_operator_allows() -> None:
-    usual = waits()  # 1.7 GB
-    assert rules(advice_on(replace(usual, site=replace(usual.site, cache_limit_gb=2)))) == ["streaming_and_cache"]
-    assert advice_on(replace(usual, site=replace(usual.site, cache_limit_gb=1.5))) == []
-
-
-def test_data_in_memory_or_cached_gets_no_advice_to_cache() -> None:
-    assert advice_on(waits(spec={"dataset": {"cache": "memory"}})) == []
-    assert advice_on(waits(data=Data("arrays", (28, 28, 1), SIZES))) == []
 
 
 def test_disk_cache_is_advised_for_remote_data_too_large_for_memory() -> None:
@@ -168,17 +160,6 @@ def test_disk_cache_is_advised_for_remote_data_too_large_for_memory() -> None:
     assert advice.gain.time_factor is None
 
 
-def test_gain_of_a_cache_comes_from_past_jobs() -> None:
-    cached = {"model": "convnet7", "dataset": {"cache": "memory"}}
-    assert only(waits(past=(past("c", 20_000.0, **cached),))).gain.time_factor == 0.5
-    assert advice_on(waits(past=(past("c", 10_500.0, **cached),))) == []
-
-
-def test_input_bound_job_is_not_advised_a_larger_batch() -> None:
-    faster = past("b", 20_000.0, model="convnet7", batch_size=128)
-    assert rules(advice_on(waits(past=(faster,)))) == ["streaming_and_cache"]
-
-
 # GPUs and hosts
 
 
@@ -186,6 +167,22 @@ def test_advice_halves_gpus_whose_doubling_did_not_pay() -> None:
     advice = only(a_job(past=(past("one", 7_500.0, gpus=1),), spec={"min_gpus": 2}))
     assert (advice.rule, advice.change) == ("gpus", {"gpus": 1, "min_gpus": 1})
     assert (advice.gain.time_factor, advice.gain.gpu_hours_factor) == (1.3333, 0.6667)
+
+
+@pytest.mark.parametrize(
+    ("spec", "others", "change"),
+    [
+        (GLOBAL, [(1, 7_500.0, {"batch_size": 128}), (1, 5_000.0, {"batch_size": 64})], {"gpus": 1}),
+        (GLOBAL | LINEAR, [(1, 7_500.0, GLOBAL | LINEAR)], {"gpus": 1, "base_batch": 64}),
+        (GLOBAL | LINEAR, [(4, 18_000.0, GLOBAL | LINEAR)], {"gpus": 4, "base_batch": 64}),
+        ({"steps_per_epoch": 100}, [(1, 9_000.0, {"steps_per_epoch": 100})], {"gpus": 1, "steps_per_epoch": 200}),
+    ],
+)
+def test_a_job_on_other_gpus_is_compared_by_the_same_global_batch_and_keeps_rate_and_samples(
+    spec: dict[str, Any], others: list[tuple[int, float, dict[str, Any]]], change: dict[str, Any]
+) -> None:
+    jobs = tuple(past(f"{speed}", speed, **fields | {"gpus": gpus}) for gpus, speed, fields in others)
+    assert only(a_job(spec=spec, past=jobs, cluster=Cluster(largest_host=4))).change == change
 
 
 def test_twice_the_gpus_are_advised_within_one_host_if_past_jobs_gained() -> None:
@@ -206,26 +203,8 @@ def test_gain_of_a_doubling_is_predicted_only_from_steps_of_several_ranks() -> N
     assert advice_on(a_job(cluster=roomy, spec={"gpus": 1}, steps=shares(0.0, 0.0))) == []
     assert advice_on(a_job(cluster=roomy, device="H200", past=())) == []
     assert advice_on(a_job(cluster=roomy, summary={"wall_s": 30.0})) == []
-
-
-def test_more_gpus_are_not_advised_before_the_batch_is_at_its_knee() -> None:
-    faster = past("b", 20_000.0, batch_size=128)
-    assert rules(advice_on(a_job(cluster=Cluster(largest_host=8), past=(faster,)))) == ["batch_and_rate"]
-
-
-def test_global_batch_is_compared_with_the_same_global_batch_on_fewer_gpus() -> None:
-    spec = {"batch_per": "global", "batch_size": 128}
-    same_work = past("one", 7_500.0, gpus=1, batch_size=128)
-    per_gpu = past("other", 5_000.0, gpus=1, batch_size=64)
-    assert only(a_job(spec=spec, past=(same_work, per_gpu))).change == {"gpus": 1}
-
-
-def test_a_global_batch_keeps_its_rate_on_more_gpus_and_on_fewer() -> None:
-    spec = {"batch_per": "global", "batch_size": 128, "lr_scaling": "linear"}  # of 2 GPUs: twice the rate of 64
-    fewer = past("one", 7_500.0, gpus=1, **spec)
-    assert only(a_job(spec=spec, past=(fewer,))).change == {"gpus": 1, "base_batch": 64}
-    more = past("four", 18_000.0, gpus=4, **spec)
-    assert only(a_job(spec=spec, past=(more,), cluster=Cluster(largest_host=4))).change == {"gpus": 4, "base_batch": 64}
+    larger_batch = past("b", 20_000.0, batch_size=128)
+    assert rules(advice_on(a_job(cluster=roomy, past=(larger_batch,)))) == ["batch_and_rate"], "that comes first"
 
 
 def test_one_host_is_advised_for_a_spread_job_that_fits_on_one() -> None:
@@ -251,15 +230,3 @@ def test_several_hosts_are_advised_to_a_job_that_fills_one_and_scales() -> None:
     assert advice_on(a_job(past=(past("one", 6_300.0, gpus=1),), **long)) == []
     assert advice_on(a_job(past=(on_one_gpu,), **long | {"cluster": Cluster(largest_host=2)})) == []
     assert advice_on(a_job(past=(on_one_gpu,), **long | {"summary": {"wall_s": 150.0}})) == []
-
-
-def test_past_jobs_too_short_to_judge_are_ignored() -> None:
-    short = past("one", 40_000.0, gpus=1, summary={"epochs_run": 1, "best_epoch": 1})
-    assert advice_on(a_job(past=(short,))) == []
-
-
-def test_past_jobs_on_other_devices_or_with_frozen_bases_are_ignored() -> None:
-    elsewhere = past("one", 1_000.0, gpus=1, fields={"device": "H200"})
-    frozen = past("two", 40_000.0, batch_size=128, model={"name": "lenet5", "weights": "job:abc"})
-    uneven = past("three", 40_000.0, batch_size=128, fields={"even": False})
-    assert advice_on(a_job(past=(elsewhere, frozen, uneven))) == []
