@@ -28,34 +28,61 @@ def test_early_stopping_is_advised_if_many_epochs_follow_the_best() -> None:
     assert advice.gain.time_factor == pytest.approx(1 - 0.7 * 19 / 22, abs=1e-4)
     assert advice.gain.accuracy is None
     assert "the 22 epochs after the best one (8) took 70 % of the training time" in advice.why
+    assert only(a_job(K.OVERFITS, **OVERFIT)).gain.accuracy == 0.04, "what overfitting cost"
 
 
-def test_gain_of_early_stopping_includes_accuracy_lost_to_overfitting() -> None:
-    assert only(a_job(K.OVERFITS, **OVERFIT)).gain.accuracy == 0.04
-
-
-def test_patience_covers_the_flat_stretches_before_the_best_epoch() -> None:
-    flat = (0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.7, 0.9, *[0.9] * 22)
-    assert only(a_job(**OVERFIT, curves={"val_accuracy": flat})).change["early_stopping"]["patience"] == 5
-
-
-def test_early_stopping_that_worked_is_left_alone() -> None:
+def test_no_early_stopping_is_advised_where_none_would_help() -> None:
     stopped = {"best_epoch": 4, "epochs_run": 7, "after_best_share": 0.43, "stopped_early": True}
-    assert advice_on(a_job(summary=stopped)) == []
-    assert advice_on(a_job(K.OVERFITS, summary=stopped, learning=learned(4, 7, 0.9, 0.85, overfits=True))) == []
-
-
-def test_a_job_that_still_improved_is_not_told_to_stop() -> None:
     improved = {"best_epoch": 28, "epochs_run": 30, "after_best_share": 0.07, "stopped_early": False}
-    assert advice_on(a_job(summary=improved, spec={"early_stopping": None})) == []
+    speed = {"early_stopping": None, "goal": {"metric": "samples_per_s"}}
+    nothing = an_analysis(K.COMPUTE_BOUND, K.INPUT_BOUND)
+    cases = {
+        "it worked": a_job(summary=stopped),
+        "it worked, and the job overfits": a_job(
+            K.OVERFITS, summary=stopped, learning=learned(4, 7, 0.9, 0.85, overfits=True)
+        ),
+        "the job still improved": a_job(summary=improved, spec={"early_stopping": None}),
+        "the goal is a speed": a_job(**OVERFIT | {"spec": speed}),
+        "a script lost little time": a_script(K.OVERFITS, after_best_s=5.0),
+        "a script may yet improve": a_script(K.OVERFITS, status=Status.RUNNING),
+        "a script has no such finding": a_script(analysis=nothing),
+        "a script reports no metric": a_script(spec={"goal": None}, metrics=()),
+    }
+    for why, e in cases.items():
+        assert advice_on(e) == [], why
 
 
-def test_too_much_patience_is_cut_to_what_the_curve_needs() -> None:
+RISING = tuple(i / 10 for i in range(8)) + (0.0,) * 22  # until the eighth epoch, by the mode of the goal
+
+
+@pytest.mark.parametrize(
+    ("goal", "curve", "patience"),
+    [
+        (None, (0.5, 0.6, 0.6, 0.6, 0.6, 0.6, 0.7, 0.9, *[0.9] * 22), 5),
+        ({"metric": "val_loss", "mode": "max"}, RISING, 3),
+        ({"metric": "val_loss"}, (0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.2, *[0.4] * 22), 6),
+    ],
+)
+def test_patience_covers_the_flat_stretches_before_the_best_epoch(
+    goal: dict[str, str] | None, curve: tuple[float, ...], patience: int
+) -> None:
+    job = BY_LOSS if goal else OVERFIT
+    spec = {"early_stopping": None} | ({"goal": goal} if goal else {})
+    advice = only(a_job(**job | {"spec": spec}, curves={"val_loss" if goal else "val_accuracy": curve}))
+    assert advice.change["early_stopping"]["patience"] == patience
+
+
+@pytest.mark.parametrize(
+    ("monitor", "curve"),
+    [
+        ("val_accuracy", tuple(i / 50 for i in range(10)) + (0.1,) * 30),
+        ("val_loss", (*(1 - i / 20 for i in range(10)), *[0.9] * 30)),
+    ],
+)
+def test_too_much_patience_is_cut_to_what_the_curve_needs(monitor: str, curve: tuple[float, ...]) -> None:
     summary = {"best_epoch": 10, "epochs_run": 40, "after_best_share": 0.75}
-    patient = {"epochs": 100, "early_stopping": {"patience": 30}}
-    advice = only(
-        a_job(summary=summary, spec=patient, curves={"val_accuracy": tuple(i / 50 for i in range(10)) + (0.1,) * 30})
-    )
+    patient = {"epochs": 100, "early_stopping": {"patience": 30, "monitor": monitor}}
+    advice = only(a_job(summary=summary, spec=patient, curves={monitor: curve}))
     assert advice.change == {"early_stopping": {"patience": 3}}
     assert advice.gain.time_factor == pytest.approx(1 - 0.75 * 27 / 30)
 
@@ -98,28 +125,6 @@ def test_the_goal_is_what_early_stopping_monitors() -> None:
     assert after(e, advice).early_stopping.monitor == "val_loss"
 
 
-def test_patience_follows_the_direction_of_the_goal() -> None:
-    rising = tuple(i / 10 for i in range(8)) + (0.0,) * 22  # until the eighth epoch, by the mode of the goal
-    best_last = BY_LOSS | {"spec": {"early_stopping": None, "goal": {"metric": "val_loss", "mode": "max"}}}
-    assert only(a_job(**best_last, curves={"val_loss": rising})).change["early_stopping"]["patience"] == 3
-    flat = (0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.2, *[0.4] * 22)
-    assert only(a_job(**BY_LOSS, curves={"val_loss": flat})).change["early_stopping"]["patience"] == 6
-
-
-def test_too_much_patience_with_a_loss_is_cut() -> None:
-    patient = {"epochs": 100, "early_stopping": {"patience": 30, "monitor": "val_loss"}}
-    summary = {"best_epoch": 10, "epochs_run": 40, "after_best_share": 0.75}
-    losses = (*(1 - i / 20 for i in range(10)), *[0.9] * 30)
-    assert only(a_job(summary=summary, spec=patient, curves={"val_loss": losses})).change == {
-        "early_stopping": {"patience": 3}
-    }
-
-
-def test_early_stopping_does_not_wait_for_a_speed() -> None:
-    slow = OVERFIT | {"spec": {"early_stopping": None, "goal": {"metric": "samples_per_s"}}}
-    assert advice_on(a_job(**slow)) == []
-
-
 def test_the_weights_of_the_least_loss_are_worth_keeping_if_the_last_is_much_greater() -> None:
     spec = {"early_stopping": {"monitor": "val_loss", "restore_best_weights": False}}
     advice = only(a_job(spec=spec, learning=learned(20, 23, 0.2, 0.25, metric="val_loss")))
@@ -131,7 +136,7 @@ def test_the_weights_of_the_least_loss_are_worth_keeping_if_the_last_is_much_gre
 MAES = (5.0, 3.0, 2.0, 1.0, 0.9, 0.5, *[0.8] * 4)
 
 
-def a_script(*kinds: FindingKind, after_best_s: float = 40.0, **changes: Any) -> Evidence:
+def a_script(*kinds: FindingKind, after_best_s: float = 90.0, **changes: Any) -> Evidence:
     """Evidence on a script of ten epochs, the sixth of which was its best. `spec` changes its spec."""
     document = {"code": "0" * 64, "command": ["python", "train.py"], "gpus": 2, "goal": {"metric": "val_mae"}}
     spec = spec_from(document | changes.pop("spec", {}))
@@ -149,7 +154,7 @@ def a_script(*kinds: FindingKind, after_best_s: float = 40.0, **changes: Any) ->
 
 
 def test_a_script_that_ran_on_after_its_best_epoch_is_advised_to_stop_early() -> None:
-    e = a_script(K.OVERFITS, after_best_s=90.0)
+    e = a_script(K.OVERFITS)
     advice = only(e)
     assert advice.rule == "early_stopping"
     assert advice.change == {"early_stopping": {"monitor": "val_mae", "patience": 3, "min_delta": 0.0}}
@@ -159,23 +164,7 @@ def test_a_script_that_ran_on_after_its_best_epoch_is_advised_to_stop_early() ->
     assert advice.gain.accuracy is None
     stopping = after(e, advice).early_stopping
     assert (stopping.monitor, stopping.restore_best_weights) == ("val_mae", False)
-
-
-def test_a_script_without_a_goal_is_advised_by_what_counts_of_its_metrics() -> None:
-    e = a_script(after_best_s=90.0, spec={"goal": None})
-    assert only(e).change["early_stopping"]["monitor"] == "val_mae"
-    assert advice_on(a_script(after_best_s=90.0, spec={"goal": None}, metrics=())) == []
-
-
-def test_a_script_with_too_much_patience_is_advised_to_wait_less() -> None:
-    stopping = {"early_stopping": {"monitor": "val_mae", "patience": 9}}
-    advice = only(a_script(after_best_s=90.0, spec=stopping))
-    assert advice.change == {"early_stopping": {"patience": 3}}
-    assert "run.should_stop()" in advice.what
-
-
-def test_a_script_gets_no_advice_without_evidence() -> None:
-    assert advice_on(a_script(K.OVERFITS, after_best_s=5.0)) == [], "little time"
-    assert advice_on(a_script(K.OVERFITS, after_best_s=90.0, status=Status.RUNNING)) == [], "it may yet improve"
-    nothing = an_analysis(K.COMPUTE_BOUND, K.INPUT_BOUND)
-    assert advice_on(a_script(analysis=nothing)) == []
+    assert only(a_script(spec={"goal": None})).change["early_stopping"]["monitor"] == "val_mae", "of its metrics"
+    patient = only(a_script(spec={"early_stopping": {"monitor": "val_mae", "patience": 9}}))
+    assert patient.change == {"early_stopping": {"patience": 3}}
+    assert "run.should_stop()" in patient.what

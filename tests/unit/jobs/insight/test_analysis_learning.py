@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jobs.insight.analysis.analyse import analysed
 from jobs.insight.analysis.evidence import EpochFigures
 from jobs.insight.analysis.learning import Monitored, best_epoch_of, learning_of, monitored, overfits
+from jobs.views.analysis import Learning
 from tests.unit.jobs.insight import analysis_inputs as inputs
 
 GOAL = Monitored("val_accuracy", is_lower_better=False, min_delta=0.001)
@@ -18,13 +19,22 @@ RISING = [1.0, 0.8, 0.7, 0.65] + [0.65 + 0.03 * epoch for epoch in range(1, 17)]
 FLAT = [1.0, 0.8, 0.7, 0.65] + [0.66 + 0.02 * (epoch % 2) for epoch in range(16)]
 
 
-def test_a_validation_loss_that_rises_while_the_training_loss_falls_overfits() -> None:
-    learning = learning_of(inputs.epochs(FALLING, RISING), GOAL, None)
-
+def learned(epochs: list[EpochFigures], by: Monitored = GOAL, summary: dict[str, Any] | None = None) -> Learning:
+    learning = learning_of(epochs, by, summary)
     assert learning is not None
-    assert learning.overfits
-    assert (learning.best_epoch, learning.epochs_run) == (4, 20)
+    return learning
+
+
+def test_a_validation_loss_that_rises_while_the_training_loss_falls_overfits() -> None:
+    epochs = inputs.epochs(FALLING, RISING)
+    learning = learned(epochs)
+    assert (learning.overfits, learning.best_epoch, learning.epochs_run) == (True, 4, 20)
     assert learning.val_loss_rise == pytest.approx(RISING[-1] / 0.65 - 1)
+
+    by_summary = learned(epochs, summary={"best_epoch": 7})
+    assert (by_summary.best_epoch, by_summary.best) == (7, pytest.approx(1 - RISING[6] / 10))
+    still_better = [epoch / 100 for epoch in range(20)]
+    assert not learned(inputs.epochs(FALLING, RISING, still_better)).overfits
 
 
 @pytest.mark.parametrize(
@@ -43,15 +53,6 @@ def test_plateaus_noise_and_short_curves_do_not_overfit(losses: list[float], val
     assert not overfits(list(zip(losses, val_losses, strict=True)))
 
 
-def test_job_whose_last_epoch_is_its_best_does_not_overfit() -> None:
-    accuracies = [epoch / 100 for epoch in range(20)]
-
-    learning = learning_of(inputs.epochs(FALLING, RISING, accuracies), GOAL, None)
-
-    assert learning is not None
-    assert not learning.overfits
-
-
 def test_the_best_epoch_follows_the_rule_of_early_stopping() -> None:
     accuracies = [0.5, 0.6, 0.6005, math.nan, 0.605, 0.55]
     epochs = inputs.epochs([1.0] * 6, [1.0] * 6, accuracies)
@@ -68,17 +69,10 @@ def test_the_best_epoch_follows_the_rule_of_early_stopping() -> None:
     assert best_epoch(None, metric="val_loss") == 1
     assert best_epoch(None, metric="val_accuracy", mode="min") == 1
     assert best_epoch({"monitor": "val_accuracy", "min_delta": 0.0}, metric="val_loss") == 5
-
-
-@pytest.mark.parametrize(("monitor", "best"), [("val_loss", 2), ("epoch_s", 2), ("samples_per_s", 1)])
-def test_a_loss_and_a_time_are_better_when_lower(monitor: str, best: int) -> None:
-    epochs = inputs.epochs([1.0, 1.0], [1.0, 1.0])
-    for value, one in zip((3.0, 2.0), epochs, strict=True):
-        one.values[monitor] = value  # type: ignore[index]
-
-    decides = monitored({"early_stopping": {"monitor": monitor, "min_delta": 0.0}})
-    assert decides is not None
-    assert best_epoch_of(epochs, decides) == best
+    for one, value in zip(epochs, (6.0, 5.0, 4.0, 3.0, 2.0, 1.0), strict=True):
+        one.values.update({"epoch_s": value, "samples_per_s": value})  # type: ignore[attr-defined]
+    assert best_epoch({"monitor": "epoch_s", "min_delta": 0.0}) == 6, "a time is better when lower"
+    assert best_epoch({"monitor": "samples_per_s", "min_delta": 0.0}) == 1
 
 
 def curves(**values: list[float]) -> list[EpochFigures]:
@@ -95,28 +89,18 @@ def test_a_script_is_judged_by_what_it_reports() -> None:
 
 
 def test_overfitting_of_another_metric_is_judged_in_its_direction() -> None:
-    error = learning_of(curves(mae=FALLING, val_mae=RISING), Monitored("val_mae", is_lower_better=True), None)
-    assert error is not None
+    lower = Monitored("val_mae", is_lower_better=True)
+    error = learned(curves(mae=FALLING, val_mae=RISING), lower)
     assert (error.overfits, error.overfits_by, error.best_epoch) == (True, "val_mae", 4)
     assert error.worsening == pytest.approx(RISING[-1] / 0.65 - 1)
     assert (error.val_loss_rise, error.train_last) == (None, FALLING[-1])
 
     score = curves(r2=[-value for value in FALLING], val_r2=[-value for value in RISING])
-    higher = learning_of(score, Monitored("val_r2", is_lower_better=False), None)
-    assert higher is not None
+    higher = learned(score, Monitored("val_r2", is_lower_better=False))
     assert (higher.overfits, higher.best_epoch) == (True, 4)
     assert higher.worsening == pytest.approx(error.worsening)
-    flat = learning_of(curves(mae=FALLING, val_mae=FLAT), Monitored("val_mae", is_lower_better=True), None)
-    assert flat is not None
+    flat = learned(curves(mae=FALLING, val_mae=FLAT), lower)
     assert (flat.overfits, flat.overfits_by) == (False, None)
-
-
-def test_best_epoch_of_the_jobs_summary_is_used() -> None:
-    learning = learning_of(inputs.epochs(FALLING, RISING), GOAL, {"best_epoch": 7})
-
-    assert learning is not None
-    assert learning.best_epoch == 7
-    assert learning.best == pytest.approx(1 - RISING[6] / 10)
 
 
 def test_the_best_epoch_of_a_script_is_that_of_what_early_stopping_monitors() -> None:
@@ -125,18 +109,10 @@ def test_the_best_epoch_of_a_script_is_that_of_what_early_stopping_monitors() ->
     reported = curves(val_mae=[0.5, 0.2, 0.3], val_iou=[0.5, 0.6, 0.7])
     by_goal = {"best_epoch": 3}
 
-    learning = analysed(inputs.evidence(spec=spec, epochs=reported, summary=by_goal)).learning
-    assert learning is not None
-    assert (learning.metric, learning.best_epoch, learning.best) == ("val_mae", 2, 0.2)
-    learning = analysed(
-        inputs.evidence(spec=spec | {"early_stopping": None}, epochs=reported, summary=by_goal)
-    ).learning
-    assert learning is not None
-    assert (learning.metric, learning.best_epoch) == ("val_iou", 3)
-
-
-def test_learning_is_none_before_the_first_validation() -> None:
-    assert learning_of([], GOAL, None) is None
+    for changes, best in (({}, ("val_mae", 2, 0.2)), ({"early_stopping": None}, ("val_iou", 3, 0.7))):
+        learning = analysed(inputs.evidence(spec=spec | changes, epochs=reported, summary=by_goal)).learning
+        assert learning is not None
+        assert (learning.metric, learning.best_epoch, learning.best) == best
 
 
 figures = st.floats(-1e6, 1e6)

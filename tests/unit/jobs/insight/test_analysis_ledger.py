@@ -81,10 +81,8 @@ def test_stalled_time_is_subtracted_from_the_item_it_interrupts() -> None:
     assert items["stalled"] == 2 * (3.0 + 1.0)
     assert items["data_wait"] == 2 * 0.2 * (9 - 3)
     assert items["after_best"] == 2 * (10 + 2 + 1.0 - 1.0)
-
-
-def test_stalls_that_overlap_count_once() -> None:
-    assert spent(a_run(), pauses=(a_pause(21.0, 4.0), a_pause(22.0, 5.0)), best_epoch=2)["stalled"] == 2 * 6.0
+    overlapping = (a_pause(21.0, 4.0), a_pause(22.0, 5.0))
+    assert spent(a_run(), pauses=overlapping, best_epoch=2)["stalled"] == 2 * 6.0
 
 
 def test_steps_that_a_later_attempt_repeated_are_lost() -> None:
@@ -93,27 +91,25 @@ def test_steps_that_a_later_attempt_repeated_are_lost() -> None:
 
     assert items["lost"] == 2 * (10 + 2 + 1.0)
     assert items["useful"] == 2 * (0.5 * 9 + 2)
-
-
-def test_an_epoch_may_be_lost_in_part() -> None:
     assert spent(a_run(void_after=15, epochs=(an_epoch(2, 19.0),), validated_at={}, saves=()))["lost"] == 2 * 5.0
 
 
+NO_STEP: dict[str, Any] = {"epochs": (), "validated_at": {}, "saves": ()}
+
+
 @pytest.mark.parametrize(
-    ("fields", "items"),
+    ("fields", "is_probe", "items"),
     [
-        ({"started_at": None, "epochs": ()}, {"launch": 100.0}),
-        ({"epochs": (), "validated_at": {}, "saves": ()}, {"launch": 10.0, "set_up": 90.0}),
+        ({"started_at": None, "epochs": ()}, False, {"launch": 100.0}),
+        (NO_STEP, False, {"launch": 10.0, "set_up": 90.0}),
+        (NO_STEP | {"set_up_s": 8.0}, True, {"launch": 10.0, "set_up": 16.0, "useful": 74.0}),
+        (NO_STEP | {"set_up_s": 3.0, "is_script": True}, False, {"launch": 10.0, "set_up": 6.0, "useful": 84.0}),
     ],
 )
-def test_attempt_without_a_step_counts_as_launch_and_set_up(fields: dict[str, Any], items: dict[str, float]) -> None:
-    assert spent(a_run(**fields)) == items
-
-
-def test_probe_time_after_set_up_is_useful() -> None:
-    run = a_run(epochs=(), validated_at={}, saves=(), set_up_s=8.0)
-
-    assert spent(run, is_probe=True) == {"launch": 10.0, "set_up": 16.0, "useful": 74.0}
+def test_without_a_step_only_a_probe_and_a_script_are_useful_after_their_set_up(
+    fields: dict[str, Any], is_probe: bool, items: dict[str, float]
+) -> None:
+    assert spent(a_run(**fields), is_probe=is_probe) == items
 
 
 def test_a_job_that_was_never_placed_has_spent_nothing() -> None:
@@ -166,10 +162,3 @@ def test_items_add_up_to_the_leased_time_and_none_is_negative(
     assert ledger.leased_s == pytest.approx(sum(run.slots * max(0, run.ended_at - run.leased_at) for run in runs))
     assert sum(ledger.items.values()) == pytest.approx(ledger.leased_s, abs=1e-6)
     assert min(ledger.items.values()) >= 0
-
-
-def test_the_run_of_a_script_without_steps_and_epochs_is_useful_after_the_phases_of_its_set_up() -> None:
-    script = a_run(epochs=(), validated_at={}, saves=(), is_script=True, set_up_s=3.0)
-
-    assert spent(script) == {"launch": 10.0, "set_up": 6.0, "useful": 84.0}
-    assert spent(a_run(epochs=(), validated_at={}, saves=())) == {"launch": 10.0, "set_up": 90.0}
