@@ -43,17 +43,9 @@ def test_a_long_step_is_a_stall_with_a_cause(
     assert (stall.cause, stall.rank) == (cause, rank)
     assert (stall.began_at, stall.length_s) == (near(1469.9), near(30.0))
     assert (stall.after_step, stall.usual_step_s, stall.ongoing) == (39, near(0.1), False)
-
-
-def test_long_step_is_a_stall_only_if_far_longer_than_usual() -> None:
-    assert stalls_of(a_long_step(30.0), step_s=2.0) == []
     assert len(stalls_of(a_long_step(30.0), step_s=1.4)) == 1
-
-
-def test_long_first_step_is_set_up_and_not_a_stall() -> None:
-    run = inputs.a_run(long_steps=[LongStep(1, 1030.0, 30.0)])
-
-    assert stalls_of(run) == []
+    (by_epochs,) = find_stalls(inputs.evidence(runs=[a_long_step(30.0)], plan=PLAN))
+    assert by_epochs.usual_step_s == near(0.1), "single steps are not known"
 
 
 def test_stalled_steps_are_left_out_of_the_usual_steps() -> None:
@@ -76,46 +68,37 @@ def with_gaps(*gaps_s: float, **fields: Any) -> Run:
     return inputs.a_run(**{"epochs": epochs, "ended_at": at + 1} | fields)
 
 
-def test_validation_of_usual_length_is_not_a_stall_however_long() -> None:
-    assert stalls_of(with_gaps(60.0, 61.0, 59.0)) == []
-    assert stalls_of(with_gaps(60.0, 75.0, 60.0)) == []
-
-
-def test_validation_far_longer_than_the_others_is_a_stall() -> None:
+def test_validation_far_longer_than_the_others_or_than_its_steps_is_a_stall() -> None:
     (stall,) = stalls_of(with_gaps(5.0, 35.0, 5.0))
-
     assert (stall.length_s, stall.after_step, stall.began_at) == (near(30.0), 20, near(1007.0))
-
-
-def test_single_validation_is_expected_to_take_the_time_of_its_steps() -> None:
-    assert stalls_of(with_gaps(11.0)) == []
     assert [stall.length_s for stall in stalls_of(with_gaps(32.0))] == [near(30.0)]
 
 
-def test_live_job_that_stands_still_has_an_ongoing_stall() -> None:
+def test_time_after_the_last_step_is_a_stall_while_the_run_lives_or_if_it_did_not_end_well() -> None:
     live = inputs.a_run(live=True, ended_well=False)
-    quiet = replace(live, ended_at=live.epochs[-1].ended_at + 32)
-
-    (stall,) = stalls_of(quiet)
-
-    assert stall.ongoing
-    assert stall.length_s == near(30.0)  # less the time of the validation that is due
-    assert stalls_of(replace(live, ended_at=live.epochs[-1].ended_at + 11)) == []
-
-
-def test_time_after_the_last_step_is_a_stall_only_if_the_run_did_not_end_well() -> None:
-    finished = inputs.a_run()
-
-    assert stalls_of(replace(finished, ended_at=finished.ended_at + 100)) == []
-    (stall,) = stalls_of(replace(finished, ended_at=finished.ended_at + 100, ended_well=False))
+    (stall,) = stalls_of(replace(live, ended_at=live.epochs[-1].ended_at + 32))
+    assert (stall.ongoing, stall.length_s) == (True, near(30.0)), "less the time of the validation that is due"
+    (stall,) = stalls_of(replace(LONG_AFTER, ended_well=False))
     assert not stall.ongoing
 
 
-def test_before_the_first_step_nothing_is_a_stall() -> None:
-    assert stalls_of(inputs.a_run(epochs=[], live=True, ended_well=False, ended_at=9999.0)) == []
+LONG_AFTER = inputs.a_run(ended_at=1111.1)
 
 
-def test_usual_step_time_comes_from_epochs_when_single_steps_are_unknown() -> None:
-    run = a_long_step(30.0)
-
-    assert [stall.usual_step_s for stall in find_stalls(inputs.evidence(runs=[run], plan=PLAN))] == [near(0.1)]
+@pytest.mark.parametrize(
+    ("run", "step_s"),
+    [
+        (a_long_step(30.0), 2.0),
+        (inputs.a_run(long_steps=[LongStep(1, 1030.0, 30.0)]), 0.1),
+        (inputs.a_run(epochs=[], live=True, ended_well=False, ended_at=9999.0), 0.1),
+        (with_gaps(60.0, 61.0, 59.0), 0.1),
+        (with_gaps(60.0, 75.0, 60.0), 0.1),
+        (with_gaps(11.0), 0.1),
+        (inputs.a_run(live=True, ended_well=False, ended_at=1021.1), 0.1),
+        (LONG_AFTER, 0.1),
+    ],
+    ids=["a usual step", "the first step", "before the first step", "long validations", "one a bit longer",
+         "a single validation", "a live one that validates", "after a good end"],
+)  # fmt: skip
+def test_set_up_validation_of_usual_length_and_the_time_after_a_good_end_are_no_stalls(run: Run, step_s: float) -> None:
+    assert stalls_of(run, step_s=step_s) == []

@@ -17,6 +17,7 @@ def test_the_shares_of_one_rank_add_up() -> None:
     assert (everything.rank, rank.rank, rank.steps) == (-1, 0, 100)
     assert (rank.data_wait, rank.allreduce, rank.compute) == (near(0.3), near(0), near(0.7))
     assert rank.step_time_s == near(0.1)
+    assert (shares([]), pattern([]), split([]).compute) == ([], None, 1)
 
 
 def test_waiting_for_a_rank_that_waits_for_data_counts_as_data_wait() -> None:
@@ -40,15 +41,12 @@ def test_the_rank_that_waits_for_data_may_change_from_step_to_step() -> None:
     assert split([turns]).data_wait == near(0.8)
 
 
-def test_wait_for_a_slower_rank_is_not_counted_as_exchange() -> None:
-    found = pattern([inputs.steps([0.1, 0.1], 0.0, [0.01, 0.06])])
+def test_waits_and_held_up_steps_leave_the_lower_quartile_of_the_exchange() -> None:
+    waiting = pattern([inputs.steps([0.1, 0.1], 0.0, [0.01, 0.06])])
+    assert waiting is not None
+    assert (waiting.exchange, waiting.exchange_p25) == (near(0.1), near(0.1))
+    assert waiting.split.communication == near(0.35)  # a share of the slots' time, as in the ledger
 
-    assert found is not None
-    assert (found.exchange, found.exchange_p25) == (near(0.1), near(0.1))
-    assert found.split.communication == near(0.35)  # a share of the slots' time, as in the ledger
-
-
-def test_held_up_steps_raise_the_exchange_but_not_its_lower_quartile() -> None:
     held_up = inputs.steps([0.1, 0.1], 0.0, [0.01, 0.01])
     held_up.time_s[:60], held_up.allreduce_s[:60] = 0.5, 0.41
 
@@ -65,12 +63,6 @@ def test_thinned_steps_weigh_as_much_as_the_steps_they_stand_for() -> None:
     assert parts.data_wait == near(0.5)
 
 
-def test_job_without_steps_has_no_shares() -> None:
-    assert shares([]) == []
-    assert pattern([]) is None
-    assert split([]).compute == 1
-
-
 def test_communication_on_gpus_follows_from_one_gpu_steps_or_utilization() -> None:
     step_pattern = pattern([inputs.steps([0.1, 0.1], 0.0, [0.08, 0.08])])
     assert step_pattern is not None
@@ -85,12 +77,7 @@ def test_communication_on_gpus_follows_from_one_gpu_steps_or_utilization() -> No
     assert communication_of(step_pattern, inputs.evidence(on_gpu=True), [], ranks=2) is None
     busy = [inputs.samples([30.0] * 60, rank=rank) for rank in (0, 1)]
     assert communication() == Communication(near(0.5), near(0.5), Basis.UTILIZATION)
-
-
-def test_one_rank_does_not_communicate() -> None:
-    found = pattern([inputs.steps(0.1)])
-    assert found is not None
-    assert communication_of(found, inputs.evidence(), [], ranks=1) is None
+    assert communication_of(step_pattern, inputs.evidence(), [], ranks=1) is None
 
 
 def test_a_rank_that_always_computes_longer_is_uneven() -> None:
@@ -101,13 +88,8 @@ def test_a_rank_that_always_computes_longer_is_uneven() -> None:
     assert (found.figure, found.ratio, found.by_rank) == ("compute_s", near(1.8), {0: near(0.09), 1: near(0.05)})
     assert found.text == "Rank 0 computes 90 ms in a step, rank 1 50 ms. Rank 0 is the slowest in 100 % of the steps."
     assert imbalances([], compute_of_ranks([uneven]), on_gpu=True) == []  # on a GPU this difference says nothing
-
-
-def test_ranks_that_take_turns_at_computing_longer_are_even() -> None:
-    by_turns = inputs.steps([0.1, 0.1], 0.0, [0.01, 0.05])
-    by_turns.allreduce_s[:40] = [0.05, 0.01]
-
-    assert imbalances([], compute_of_ranks([by_turns]), on_gpu=False) == []
+    uneven.allreduce_s[:40] = [0.05, 0.01]  # they take turns
+    assert imbalances([], compute_of_ranks([uneven]), on_gpu=False) == []
 
 
 def test_ranks_that_differ_in_gpu_memory_or_load_are_uneven() -> None:
@@ -123,10 +105,5 @@ def test_ranks_that_differ_in_gpu_memory_or_load_are_uneven() -> None:
     assert memory.text == "Rank 0 held 11,000 MiB of GPU memory, rank 1 60 MiB."
     assert memory.ratio == near(11_000 / 60)
     assert load.text == "The GPU of rank 0 is busy 90 % of the time, that of rank 1 36 %."
-
-
-def test_ranks_that_differ_a_little_are_even() -> None:
-    mib = 2**20
-    slots = [inputs.samples([90.0] * 60, rank=rank, gpu_memory_bytes=(500 + 300 * rank) * mib) for rank in (0, 1)]
-
-    assert imbalances(slots, compute_of_ranks([inputs.steps([0.1, 0.1], 0.0, [0.01, 0.02])]), on_gpu=True) == []
+    alike = [inputs.samples(busy, rank=rank, gpu_memory_bytes=(500 + 300 * rank) * mib) for rank in (0, 1)]
+    assert imbalances(alike, compute_of_ranks([inputs.steps([0.1, 0.1], 0.0, [0.01, 0.02])]), on_gpu=True) == []

@@ -36,20 +36,19 @@ def test_steady_load_is_not_spiky() -> None:
     assert use.spread.p5 == near(86.7, abs=1)
     assert use.spread.p95 == near(93.3, abs=1)
     assert (use.samples, use.seconds) == (600, 599.0)
-
-
-def test_noise_is_spiky_without_a_period() -> None:
-    use = slot_use(inputs.samples(np.random.default_rng(1).choice([0.0, 100.0], 600)))
-
-    assert use.spikiness > 0.9
-    assert use.period_s is None
-
-
-def test_drift_and_rare_dips_are_not_spiky() -> None:
     drift = np.linspace(20, 100, 600)
     drift[::60] = 0.0
+    assert slot_use(inputs.samples(drift)).spikiness < 0.15, "neither are drift and rare dips"
 
-    assert slot_use(inputs.samples(drift)).spikiness < 0.15
+
+def test_noise_has_no_period_and_late_samples_do_not_hide_one() -> None:
+    random = np.random.default_rng(1)
+    noise = slot_use(inputs.samples(random.choice([0.0, 100.0], 600)))
+    assert noise.spikiness > 0.9
+    assert noise.period_s is None
+    wave = inputs.samples(square(period=20, on=10))
+    wave.at[:] += random.uniform(0, 0.4, 600)
+    assert slot_use(wave).period_s == near(20, rel=0.05)
 
 
 def test_rank_on_several_cores_is_measured_against_its_own_peak() -> None:
@@ -58,13 +57,6 @@ def test_rank_on_several_cores_is_measured_against_its_own_peak() -> None:
     assert use.duty_cycle == near(0.5)
     assert use.spread.greatest == 380
     assert 0.95 < use.spikiness <= 1
-
-
-def test_samples_that_come_late_do_not_hide_the_period() -> None:
-    wave = inputs.samples(square(period=20, on=10))
-    wave.at[:] += np.random.default_rng(1).uniform(0, 0.4, 600)
-
-    assert slot_use(wave).period_s == near(20, rel=0.05)
 
 
 @draws(st.lists(st.floats(0, 800), min_size=1, max_size=200))

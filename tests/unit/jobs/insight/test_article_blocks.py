@@ -79,11 +79,8 @@ def test_what_only_looks_like_a_block_is_prose(text: str) -> None:
     ("block", "problems"),
     [
         ("chrt: loss", ["line 4: the first field must be `chart: METRIC` or `table: COLUMNS`; did you mean `chart`?"]),
-        ("", ["line 4: the first field must be"]),
         ("chart: loss", ["line 4: say of which jobs"]),
-        ("chart: loss\njobs: 1\nstudy: 2", ["line 4: say of which jobs"]),
         ("chart: val accuracy\njobs: 1", ["line 4: `chart` must be 1 to 6 metrics"]),
-        ("chart:\njobs: 1", ["line 4: `chart` must be"]),
         ("chart: a,b,c,d,e,f,g\njobs: 1", ["line 4: `chart` must be"]),
         ("chart: loss\njobs: 1\ngrup: x", ["line 6: no such field `grup`; did you mean `group`?"]),
         ("chart: loss\njobs: 1\njobs: 2", ["line 6: `jobs` is there twice"]),
@@ -92,7 +89,6 @@ def test_what_only_looks_like_a_block_is_prose(text: str) -> None:
         ("chart: loss\nstudy: A", ["line 5: `study` must be the id of a study"]),
         ("chart: loss\njobs: 1\naxis: stp\nlimit: 0", ["line 7: `limit` must be", "line 6: `axis` must be one of"]),
         ("chart: loss\njobs: 1\naxis: time\ngroup: gpus", ["line 6: `axis` must be one of", "with `group`"]),
-        ("table: a b\njobs: 1", ["line 4: `table` must be"]),
         ("table: owne\njobs: 1", ["line 4: `table` must be", "did you mean `owner`?"]),
         ("table: seed\njobs: 1", ["write a field of the spec as `spec.seed`"]),
         ("chart: loss\njobs: 1\ngroup: best", ["line 6: `group` must be one of cell, batch"]),
@@ -101,8 +97,6 @@ def test_what_only_looks_like_a_block_is_prose(text: str) -> None:
         ("table: name\nfilter: status=bad", ["line 5: `status` must be one of queued"]),
         ("table: name\nfilter: label=bad", ["line 5: write a label as key:value"]),
         ("table: name\nfilter: where=gpus == 2", ["line 5: after `gpus` comes `==`"]),
-        ("table: name\nfilter: where=batch_size>2", ["line 5: no such field `batch_size`; did you mean"]),
-        ("table: name\nfilter: everything", ["line 5: `filter` must have parts"]),
         (f"table: name\nfilter: {'name=x&' * 50}", ["line 5: `filter` must have parts"]),
     ],
 )
@@ -121,7 +115,7 @@ def test_an_article_has_a_bounded_number_of_figures() -> None:
         blocks_of(figure * (MOST_FIGURES + 1))
 
 
-@pytest.mark.parametrize("piece", ["`", "```\n", "```hora\n", "a:b\n", "[", "chart: x\n", "\u2028", "&"])
+@pytest.mark.parametrize("piece", ["`", "```\n", "```hora\n", "a:b\n", "[", "\u2028", "&"])
 def test_any_text_is_read_or_refused(piece: str) -> None:
     text = (piece * MOST_CHARACTERS)[:MOST_CHARACTERS]
     for whole in (text, f"```hora\n{text}", f"```hora\ntable: name\nfilter: {text}"):
