@@ -30,6 +30,11 @@ def quote(*jobs: PastJob, **changes: Any) -> Quote:
     return job_quote
 
 
+def wall_s(job_quote: Quote) -> float:
+    assert job_quote.wall_s is not None
+    return job_quote.wall_s.mean
+
+
 def epochs(run: int, *, wall_s: float = 150.0, **figures: Any) -> dict[str, Any]:
     """A training that stopped early after so many epochs."""
     return {"epochs_run": run, "wall_s": wall_s, "stopped_early": True, **figures}
@@ -58,9 +63,28 @@ def test_runs_with_the_same_batch_and_gpus_give_throughput_epochs_and_overhead()
     steps = 27_000 // 128 * 128
     beside = (150 / 23 - 421 * 128 / 10_000) * 10_000
     assert job_quote.basis == "same_batch_and_gpus"
-    assert job_quote.wall_s is not None
-    assert job_quote.wall_s.mean == pytest.approx(23 * (steps + beside) / 10_000)
+    assert wall_s(job_quote) == pytest.approx(23 * (steps + beside) / 10_000)
     assert job_quote.epochs == "23 epochs, the median of one past job with the same early stopping"
+
+
+@pytest.mark.parametrize(
+    ("field", "speeds", "between", "beyond"),
+    [
+        ("batch_size", {32: 8_000.0, 128: 16_000.0}, 12_000, (256, 16)),  # 64 is half-way, in the logarithm
+        ("gpus", {1: 4_000.0, 4: 12_000.0}, (4_000 * 12_000) ** 0.5, (8,)),
+    ],
+)
+def test_throughput_is_interpolated_between_measured_batches_and_gpus_and_not_beyond(
+    field: str, speeds: dict[int, float], between: float, beyond: tuple[int, ...]
+) -> None:
+    runs = [past(f"{value}", speed, **{field: value}) for value, speed in speeds.items()]
+    found = quote(*runs)
+    assert found.basis == "scaled"
+    assert found.samples_per_s is not None
+    assert found.samples_per_s.mean == pytest.approx(between)
+    assert (found.speedup, found.doubling_gain) == (None, None)  # they would follow from the same interpolation
+    for value in beyond:
+        assert quoted(job_to_quote(**{field: value}), runs) is None
 
 
 def test_quote_uses_all_epochs_or_the_median_of_jobs_with_the_same_early_stopping() -> None:
@@ -70,58 +94,28 @@ def test_quote_uses_all_epochs_or_the_median_of_jobs_with_the_same_early_stoppin
     assert all_of_them.epochs == "all 40 epochs, as early stopping is off"
     twelve = quote(*runs, optimizer="sgd")
     assert twelve.epochs == "12 epochs, the median of 3 past jobs with the same early stopping"
-    assert all_of_them.wall_s is not None
-    assert twelve.wall_s is not None
-    assert all_of_them.wall_s.mean == pytest.approx(twelve.wall_s.mean * 40 / 12)
-    assert (
-        quote(*runs, optimizer="sgd", epochs=11).epochs
-        == "11 epochs, the median of 3 past jobs with the same early stopping"
-    )
-    at_its_limit = past("d", epochs=5, summary=epochs(5, stopped_early=False))
-    assert quote(at_its_limit, optimizer="sgd").epochs is None
-    assert quote(at_its_limit, optimizer="sgd").wall_s is None
-    assert quote(at_its_limit, optimizer="sgd").samples_per_s is not None
+    assert wall_s(all_of_them) == pytest.approx(wall_s(twelve) * 40 / 12)
+    limited = quote(*runs, optimizer="sgd", epochs=11)
+    assert limited.epochs == "11 epochs, the median of 3 past jobs with the same early stopping"
+    unknown = quote(past("d", epochs=5, summary=epochs(5, stopped_early=False)), optimizer="sgd")
+    assert (unknown.epochs, unknown.wall_s, unknown.samples_per_s is None) == (None, None, False)
 
 
 def test_a_job_that_continues_another_is_quoted_for_the_epochs_that_are_left() -> None:
     runs = (past("a", summary=epochs(20)), past("b", summary=epochs(20)))
-    whole = quote(*runs, early_stopping=None, epochs=40)
+    whole_s = wall_s(quote(*runs, early_stopping=None, epochs=40))
     rest = quote(*runs, early_stopping=None, epochs=40, continue_from="job:a@30")
     assert rest.epochs == "the 10 epochs that are left of 40, as early stopping is off"
+    assert wall_s(rest) == pytest.approx(whole_s / 4)
     stopped = quote(*runs, epochs=40, continue_from="job:a@15")
     assert stopped.epochs == "5 more epochs, the median of 2 past jobs with the same early stopping"
-    assert quote(*runs, epochs=40, continue_from="job:a@30").wall_s is not None  # past the end of all past jobs
-    assert whole.wall_s is not None
-    assert rest.wall_s is not None
-    assert stopped.wall_s is not None
-    assert rest.wall_s.mean == pytest.approx(whole.wall_s.mean / 4)
-    assert stopped.wall_s.mean == pytest.approx(whole.wall_s.mean / 8)
+    assert wall_s(stopped) == pytest.approx(whole_s / 8)
+    assert wall_s(quote(*runs, epochs=40, continue_from="job:a@30")) > 0, "past the end of all past jobs"
 
-
-def test_a_past_job_that_continued_another_counts_the_epochs_that_it_trained_itself() -> None:
     anew, later = past("a", summary=epochs(23)), past("b", continue_from="job:a@23", summary=epochs(46))
     assert later.overhead == anew.overhead
     same = quote(later, continue_from="job:a@23")
     assert same.epochs == "23 epochs, as one past job of the same spec ran"
-
-
-def test_throughput_is_interpolated_between_measured_batches_and_not_beyond() -> None:
-    runs = (past("a", 8_000.0, batch_size=32), past("b", 16_000.0, batch_size=128))
-    found = quote(*runs)
-    assert found.basis == "scaled"
-    assert found.samples_per_s is not None
-    assert found.samples_per_s.mean == pytest.approx(12_000)  # 64 is half-way from 32 to 128, in the logarithm
-    assert quoted(job_to_quote(batch_size=256), runs) is None
-    assert quoted(job_to_quote(batch_size=16), runs) is None
-
-
-def test_throughput_is_interpolated_between_measured_gpu_counts_and_not_beyond() -> None:
-    runs = (past("a", 4_000.0, gpus=1), past("b", 12_000.0, gpus=4))
-    found = quote(*runs)
-    assert found.samples_per_s is not None
-    assert found.samples_per_s.mean == pytest.approx((4_000 * 12_000) ** 0.5)
-    assert (found.speedup, found.doubling_gain) == (None, None)  # they would follow from the same interpolation
-    assert quoted(job_to_quote(gpus=8), runs) is None
 
 
 def test_speedup_and_doubling_gain_compare_measured_runs_with_the_same_per_gpu_batch() -> None:
@@ -137,22 +131,16 @@ def test_speedup_and_doubling_gain_compare_measured_runs_with_the_same_per_gpu_b
     assert found.doubling_gain == pytest.approx(1.3)
     assert quote(*runs, gpus=1).speedup == 1
 
-
-def test_short_past_jobs_give_a_quote_but_no_comparison() -> None:
-    short = {"epochs_run": 1, "wall_s": 2.0}
-    runs = (past("a", 40_000.0, gpus=1, summary=short), past("b", 41_000.0, summary=short))
-    found = quote(*runs)
-    assert found.basis == "same_spec"
-    assert found.doubling_gain is None
-
-
-def test_a_global_batch_is_compared_with_the_same_global_batch() -> None:
-    runs = (
+    of_global_batch = (
         past("a", 4_000.0, gpus=1, batch_size=256), past("b", 5_000.0, gpus=2, batch_size=128),
         past("x", 2_500.0, gpus=1, batch_size=128),
     )  # fmt: skip
-    found = quote(*runs, gpus=2, batch_size=256, batch_per="global")
+    found = quote(*of_global_batch, gpus=2, batch_size=256, batch_per="global")
     assert (found.speedup, found.doubling_gain) == (1.25, 1.25)
+
+    short = {"epochs_run": 1, "wall_s": 2.0}
+    found = quote(past("a", 40_000.0, gpus=1, summary=short), past("b", 41_000.0, summary=short))
+    assert (found.basis, found.doubling_gain) == ("same_spec", None), "too short to compare"
 
 
 def test_probe_gives_the_quote_only_without_a_past_training() -> None:
@@ -160,17 +148,17 @@ def test_probe_gives_the_quote_only_without_a_past_training() -> None:
     assert quote(probed).jobs == ["p"]
     assert quote(probed, past("a", 8_000.0, optimizer="sgd")).samples_per_s == Range(mean=8_000, low=8_000, high=8_000)
     assert quoted(job_to_quote(probe={}), (past("a"),)) is None
+    assert quoted(job_to_quote(), ()) is None
 
 
 def test_runs_on_the_same_number_of_hosts_are_preferred() -> None:
-    alone, apart = past("alone", 10_000.0), past("apart", 6_000.0, fields={"hosts": 2})
-    assert quote(alone, apart).jobs == ["alone"]
-    over_two = replace(job_to_quote(), hosts={1: 1, 2: 2})
-    found = quoted(over_two, (alone, apart))
+    runs = (past("alone", 10_000.0), past("apart", 6_000.0, fields={"hosts": 2}))
+    assert quote(*runs).jobs == ["alone"]
+    found = quoted(replace(job_to_quote(), hosts={1: 1, 2: 2}), runs)
     assert found is not None
     assert found.jobs == ["apart"]
     for hosts, jobs in (({}, ("alone",)), ({2: 2}, ("apart",)), ({2: 4}, ("alone", "apart"))):
-        reading = Throughput((alone, apart), hosts=hosts).at(2, 64)
+        reading = Throughput(runs, hosts=hosts).at(2, 64)
         assert reading is not None
         assert reading.jobs == jobs
 
@@ -185,10 +173,6 @@ def test_other_devices_caches_and_frozen_bases_are_not_comparable() -> None:
         past("thawed", model={"name": "lenet5", "weights": "job:abc", "freeze_base": False}),
     ]
     assert [job.id for job in comparable(jobs, a_spec(), "cpu")] == ["same", "thawed"]
-
-
-def test_without_any_past_there_is_no_quote() -> None:
-    assert quoted(job_to_quote(), ()) is None
 
 
 def test_planned_job_counts_the_hosts_that_it_would_fill() -> None:
@@ -231,51 +215,53 @@ def test_checkpoints_and_a_cache_above_the_operators_limits_get_a_warning() -> N
 
 
 @pytest.mark.parametrize(
-    ("fields", "warning"),
+    ("fields", "hosts", "warning"),
     [
-        ({"schedule": {"name": "step", "epochs": [30, 60]}}, "the schedule's first step is after epoch 30 of 30."),
-        (
-            {"schedule": {"name": "plateau", "patience": 3}},
-            "ends the job after 3 epochs without an improvement, and a p",
-        ),
-        ({"schedule": {"name": "step", "epochs": [29, 60]}}, None),
-        ({"schedule": "plateau"}, None),
-        ({"schedule": {"name": "plateau", "patience": 9, "monitor": "loss"}}, None),
-        ({"schedule": {"name": "plateau", "patience": 9}, "early_stopping": None, "epochs": 10}, None),
+        ({}, 1, None),
+        ({"schedule": {"name": "step", "epochs": [30, 60]}}, 1,
+         "The rate never falls: the schedule's first step is after epoch 30 of 30."),
+        ({"schedule": {"name": "plateau", "patience": 3}}, 1,
+         "The rate never falls: early stopping ends the job after 3 epochs without an improvement, and a p"),
+        ({"schedule": {"name": "step", "epochs": [29, 60]}}, 1, None),
+        ({"schedule": "plateau"}, 1, None),
+        ({"schedule": {"name": "plateau", "patience": 9, "monitor": "loss"}}, 1, None),
+        ({"schedule": {"name": "plateau", "patience": 9}, "early_stopping": None, "epochs": 10}, 1, None),
+        ({"batch_size": 9_000}, 1, "With a global batch of 18000 an epoch of 54000 samples has only 3 steps."),
+        ({"batch_size": 9_000, "steps_per_epoch": 3}, 1, None),
+        ({"gpus": 8}, 2, "run on 2 hosts"),
+        ({"gpus": 8, "placement": "spread"}, 2, None),
+        ({"probe": {}, "early_stopping": None, "epochs": 50, "batch_size": 9_000}, 2, None),
     ],
-)
-def test_a_schedule_that_never_lowers_the_rate_gets_a_warning(fields: dict[str, Any], warning: str | None) -> None:
-    found = warned(a_spec(**fields))
+    ids=str,
+)  # fmt: skip
+def test_a_schedule_few_steps_and_several_hosts_get_a_warning(
+    fields: dict[str, Any], hosts: int, warning: str | None
+) -> None:
+    found = warned(a_spec(**fields), hosts=hosts)
     assert len(found) == (warning is not None)
-    if warning is not None:
-        assert found[0].startswith("The rate never falls: ")
-        assert warning in found[0]
+    assert warning is None or warning in found[0]
 
 
-def test_usual_job_gets_no_warning() -> None:
+def test_a_doubling_a_time_limit_and_a_batch_that_past_jobs_speak_against_get_a_warning() -> None:
     runs = (past("a", 5_200.0, gpus=1), past("b", 10_000.0))
     assert warned(a_spec(), quote(*runs), *runs) == []
-    assert warned(a_spec()) == []
 
+    two = past("b", 7_000.0)
+    (doubling,) = warned(a_spec(gpus=4), quote(two, past("c", 9_100.0, gpus=4), gpus=4))
+    assert doubling.startswith("In past jobs 4 GPUs reached 1.3x the throughput of 2 (ideal: 2x): the second half")
+    assert warned(a_spec(gpus=4), quote(two, past("c", 10_600.0, gpus=4), gpus=4)) == []
 
-def test_doubling_that_gains_less_than_half_gets_a_warning() -> None:
-    runs = (past("b", 7_000.0), past("c", 9_100.0, gpus=4))
-    (warning,) = warned(a_spec(gpus=4), quote(*runs, gpus=4))
-    assert warning == (
-        "In past jobs 4 GPUs reached 1.3x the throughput of 2 (ideal: 2x): the second half of the GPUs brought less "
-        "than half of what it could."
-    )
-    enough = (past("b", 7_000.0), past("c", 10_600.0, gpus=4))
-    assert warned(a_spec(gpus=4), quote(*enough, gpus=4)) == []
-
-
-def test_time_limit_below_the_expected_time_gets_a_warning() -> None:
     found = quote(past("a", summary=epochs(23, wall_s=150.0, setup_s=10.0)))
     assert warned(a_spec(time_limit_s=100), found) == [
         "The job is expected to take 160 s, but time_limit_s ends it after 100 s."
     ]
-    assert warned(a_spec(time_limit_s=200), found) == []
-    assert warned(a_spec(time_limit_s=100)) == []
+    assert warned(a_spec(time_limit_s=200), found) == warned(a_spec(time_limit_s=100)) == []
+
+    probed = a_probe("p", {64: 9_000.0, 128: None})
+    assert warned(a_spec(batch_size=256), None, probed) == [
+        "256 samples per GPU will not fit into its memory: batch probe p found that 64 fit and 128 do not."
+    ]
+    assert warned(a_spec(batch_size=64), None, probed) == []
 
 
 def test_many_epochs_without_early_stopping_get_a_warning_unless_past_jobs_needed_them() -> None:
@@ -288,27 +274,3 @@ def test_many_epochs_without_early_stopping_get_a_warning_unless_past_jobs_neede
     assert "all 40 epochs will run, even" in warned(by_loss, None, *early)[0], "these were judged by their accuracy"
     late = past("late", summary={"best_epoch": 38, "epochs_run": 40})
     assert warned(off, None, late) == []
-
-
-def test_a_warning_names_a_batch_that_a_probe_found_too_large() -> None:
-    probed = a_probe("p", {64: 9_000.0, 128: None})
-    assert warned(a_spec(batch_size=256), None, probed) == [
-        "256 samples per GPU will not fit into its memory: batch probe p found that 64 fit and 128 do not."
-    ]
-    assert warned(a_spec(batch_size=64), None, probed) == []
-
-
-def test_epoch_of_a_few_steps_gets_a_warning() -> None:
-    assert warned(a_spec(batch_size=9_000)) == [
-        "With a global batch of 18000 an epoch of 54000 samples has only 3 steps."
-    ]
-    assert warned(a_spec(batch_size=9_000, steps_per_epoch=3)) == []
-
-
-def test_job_that_must_span_hosts_gets_a_warning_unless_it_asks_for_spread() -> None:
-    assert "run on 2 hosts" in warned(a_spec(gpus=8), hosts=2)[0]
-    assert warned(a_spec(gpus=8, placement="spread"), hosts=2) == []
-
-
-def test_probe_gets_no_warning() -> None:
-    assert warned(a_spec(probe={}, early_stopping=None, epochs=50, batch_size=9_000), hosts=2) == []

@@ -43,6 +43,8 @@ def test_the_ends_of_each_dimension_are_checked_one_field_at_a_time() -> None:
         (1e-4, 0.0, 32), (0.1, 0.0, 32), (1e-4, 0.5, 32), (1e-4, 0.0, 64)
     ]  # fmt: skip
     assert [cell.spec.own_model.dropout for cell in cells] == [0.0, 0.0, 0.5, 0.0]
+    cells = ends_of(study({"params.optimizer.momentum": {"uniform": [0, 1]}}, SCRIPT, objective="val_mae"))
+    assert [cell.spec.params for cell in cells] == [{"optimizer": {"momentum": 0.0}}, {"optimizer": {"momentum": 1.0}}]
 
 
 @pytest.mark.parametrize(
@@ -52,26 +54,20 @@ def test_the_ends_of_each_dimension_are_checked_one_field_at_a_time() -> None:
         ({"learning_rate": {"log": [0.1, 1e-4]}}, "learning_rate.log[1]", "above the lowest number, which is 0.1"),
         ({"learning_rate": {"log": [0.1]}}, "learning_rate.log", "list of two numbers"),
         ({"learning_rate": {"log": [0.1, True]}}, "learning_rate.log[1]", "must be a number"),
-        ({"learning_rate": {"log": [0.1, "1"]}}, "learning_rate.log[1]", "must be a number"),
         ({"learning_rate": {"uniform": [0.1, 1e300]}}, "learning_rate.uniform[1]", "at most 1e+15"),
         ({"learning_rate": {"uniform": [0.1, 0.2], "log": True}}, "learning_rate", "a list of values, {log:"),
         ({"learning_rate": {"normal": [0, 1]}}, "learning_rate", "a list of values, {log:"),
-        ({"learning_rate": 0.1}, "learning_rate", "a list of values, {log:"),
         ({"learning_rate": []}, "learning_rate", "has no values"),
         ({"learning_rate": [0.1, 0.1]}, "learning_rate[1]", "same value"),
         ({"epochs": list(range(1, 1_000_002))}, "epochs", "1,000,001 values; at most 1,000"),
         ({"epochs": {"int": [1, 2.5]}}, "epochs.int[1]", "whole number"),
         ({"epochs": {"int": [1, 8], "log": 1}}, "epochs.log", "true or false"),
         ({"epochs": {"int": [0, 8], "log": True}}, "epochs.int[0]", "above 0"),
-        ({"epochs": {"int": [0, 8]}}, "epochs.int[0]", "must be at least 1"),
         ({"model.dropout": {"uniform": [0, 2]}}, "model.dropout.uniform[1]", "less than"),
         ({"batch_size": [32, "many"]}, "batch_size[1]", "whole number"),
         ({"learn_rate": [0.1]}, "learn_rate", "no such field"),
         ({"project": ["a"]}, "project", "one project"),
-        ({"": [1]}, "", "no such field"),
         ({"model.": [1]}, "model.", "no such field"),
-        ({"learning_rate.": [1]}, "learning_rate.", "no such field"),
-        ({"grid.gpus": [1]}, "grid.gpus", "no such field"),
         ({"model.dropout.x": [1]}, "model.dropout.x", "no such field"),
     ],
 )
@@ -95,12 +91,6 @@ def test_a_search_that_cannot_be_is_refused() -> None:
     assert "name a metric" in refused({"params.lr": [1]}, SCRIPT, trials=1)["search.objective"]
     assert "only for asha" in refused(SPACE, prune={"name": "median", "reduction": 2})["search.prune.reduction"]
     assert "base.epochs" in refused(SPACE, BASE | {"epochs": 0})
-
-
-def test_params_of_scripts_are_searched_at_any_depth() -> None:
-    cells = ends_of(study({"params.optimizer.momentum": {"uniform": [0, 1]}}, SCRIPT, objective="val_mae"))
-
-    assert [cell.spec.params for cell in cells] == [{"optimizer": {"momentum": 0.0}}, {"optimizer": {"momentum": 1.0}}]
 
 
 def test_chosen_numbers_have_few_digits_and_stay_in_their_range() -> None:
@@ -159,19 +149,6 @@ def test_a_huge_space_costs_nothing() -> None:
     assert first_untried(search(space).space, tried) == {"seed": 1, "params.x": -(10**15) + 3}
 
 
-def test_failed_running_and_pruned_trials_are_told_too() -> None:
-    values = next(search().choices([]))
-    states: list[Told] = [
-        Told(values, "failed"), Told(values, "running"), Told(values, "pruned", 0.3, at_rung=2),
-        Told(values, "complete", 0.5),
-    ]  # fmt: skip
-
-    assert next(search().choices(states)) != values
-    study = search()._study(states)
-    assert [trial.state.name for trial in study.trials] == ["FAIL", "RUNNING", "PRUNED", "COMPLETE"]
-    assert study.trials[2].intermediate_values == {2: 0.3}
-
-
 def test_importances_name_the_field_that_matters() -> None:
     one, told = search(), []
     for number in range(30):
@@ -182,6 +159,8 @@ def test_importances_name_the_field_that_matters() -> None:
     assert importances is not None
     assert next(iter(importances)) == "model.dropout"
     assert sum(importances.values()) == pytest.approx(1, abs=1e-3)
+    study = one._study([Told(told[0].values, "failed"), Told(told[0].values, "running"), told[1], told[2]])
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "RUNNING", "PRUNED", "COMPLETE"]
     assert one.importances(told[:7]) is None
     assert one.importances([Told(trial.values, "complete", 0.5) for trial in told]) is None
 
@@ -218,10 +197,7 @@ def test_a_trial_goes_on_while_it_is_among_the_best_third() -> None:
     assert pruner().ends(dict.fromkeys((1, 2, 3), math.nan), others[:1], (), rung=3)
     assert pruner(mode="min").ends(flat(0.45, 3), others, (), rung=3)
 
-
-def test_a_trial_is_compared_with_those_that_completed_before_its_rung() -> None:
-    complete, pruned = flat(0.9, 12), flat(0.1, 49)
-
+    complete, pruned = flat(0.9, 12), flat(0.1, 49)  # the complete one came before the rung
     assert pruner(min_epochs=2).ends(flat(0.2, 60), [complete, pruned], [complete], rung=18)
     assert not pruner(min_epochs=2).ends(flat(0.95, 60), [complete, pruned], [complete], rung=18)
     assert not pruner(min_epochs=2).ends(flat(0.2, 60), [complete, pruned], (), rung=18)
@@ -229,13 +205,14 @@ def test_a_trial_is_compared_with_those_that_completed_before_its_rung() -> None
 
 def test_the_median_needs_five_complete_trials() -> None:
     complete = [flat(value, 9) for value in (0.1, 0.2, 0.3, 0.4, 0.5)]
-
     assert pruner("median").ends(flat(0.25, 3), (), complete, rung=3)
     assert not pruner("median").ends(flat(0.3, 3), (), complete, rung=3)
     assert not pruner("median").ends(flat(0.0, 3), (), complete[1:], rung=3)
+    assert best_of_curve({1: 0.2, 2: math.nan, 3: 0.5}, is_lower_better=False, until=2) == 0.2
+    assert best_of_curve({1: math.inf}, is_lower_better=True) is None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_trials_one_after_the_other_end_where_optuna_ends_them(seed: int) -> None:
     generator = random.Random(seed)  # noqa: S311 - the same seed, the same curves
     epochs, reduction = 27, 2 + seed % 3
@@ -262,8 +239,3 @@ def test_trials_one_after_the_other_end_where_optuna_ends_them(seed: int) -> Non
             values=None if ended["ours"] else height,
         )
         curves.append(curve)
-
-
-def test_the_best_of_a_curve_is_a_number() -> None:
-    assert best_of_curve({1: 0.2, 2: math.nan, 3: 0.5}, is_lower_better=False, until=2) == 0.2
-    assert best_of_curve({1: math.inf}, is_lower_better=True) is None
