@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from jobs.insight.studies.cpu_speedups import with_cpu_speedups
 from jobs.insight.studies.figures import baseline_of, compared_with
 from jobs.insight.studies.findings import findings_of
@@ -52,33 +54,70 @@ def findings(
     )
 
 
-def test_speedup_is_reported_with_its_efficiency() -> None:
+def test_speedups_are_told_with_their_efficiency_and_what_a_doubling_gained() -> None:
     assert findings(cell(1, 30, batch_size=64), cell(2, 20, batch_size=64)) == [
         "Batch 64: 2 GPUs ran at 1.5x the speed of 1 (efficiency 0.75).",
         "val_accuracy on more GPUs agrees with that on 1 GPU in 1 of 1 cell.",
     ]
-
-
-def test_gpu_increase_that_gains_little_is_reported() -> None:
     found = findings(cell(1, 40), cell(4, 11), cell(8, 10, hosts=2), cell(16, 12, hosts=2))
-
-    assert found[0] == "16 GPUs ran at 3.3x the speed of 1 (efficiency 0.21)."
-    assert found[1] == "8 GPUs on 2 hosts ran at 1.1x the speed of 4 on 1 host (ideal: 2x)."
-    assert found[2] == "16 GPUs ran at 0.83x the speed of 8 (ideal: 2x)."
+    assert found[:3] == [
+        "16 GPUs ran at 3.3x the speed of 1 (efficiency 0.21).",
+        "8 GPUs on 2 hosts ran at 1.1x the speed of 4 on 1 host (ideal: 2x).",
+        "16 GPUs ran at 0.83x the speed of 8 (ideal: 2x).",
+    ]
     assert not any(text.startswith("4 GPUs") for text in found)
 
 
-def test_more_gpus_are_reported_as_slower_or_no_faster() -> None:
-    assert findings(cell(1, 10), cell(2, 12))[0].startswith("2 GPUs were slower than 1: 0.83x the speed (efficiency")
-    assert findings(cell(1, 10), cell(2, 9.9))[0].startswith(
-        "2 GPUs were no faster than 1: 1x the speed (efficiency 0.51)."
-    )
+@pytest.mark.parametrize(
+    ("cells", "finding"),
+    [
+        ([cell(1, 10), cell(2, 12)], "2 GPUs were slower than 1: 0.83x the speed (efficiency 0.42)."),
+        ([cell(1, 10), cell(2, 9.9)], "2 GPUs were no faster than 1: 1x the speed (efficiency 0.51)."),
+        (
+            [cell(8, 10, placement="pack"), cell(8, 13, hosts=2, placement="spread"), cell(1, 60, placement="pack")],
+            "8 GPUs were slower on 2 hosts than on 1: 1.3x the time.",
+        ),
+        (
+            [cell(1, 20, accuracy=[0.90, 0.901]), cell(2, 10, accuracy=[0.87, 0.871])],
+            "val_accuracy on 2 GPUs was 3.0 points below that on 1, which is more than chance.",
+        ),
+        (
+            [cell(1, 20 / (1 + i), accuracy=[0.93 - 0.01 * i] * 2, batch_size=64 * 2**i) for i in range(3)],
+            "Batch 256 instead of batch 64: 3x the samples per second, val_accuracy 2.0 points lower.",
+        ),
+        (  # from the least accurate to the most
+            [cell(1, 5, accuracy=[0.9, 0.9], model="mlp"), cell(1, 10, accuracy=[0.95, 0.95], model="lenet5")],
+            "lenet5 instead of mlp: 0.5x the samples per second, val_accuracy 5.0 points higher.",
+        ),
+        (
+            [cell(1, 10, epochs=10), cell(2, 10, epochs=20)],
+            "2 GPUs trained for 20 epochs, 1 for 10. The speed-up includes this; by throughput it is 1x.",
+        ),
+        (
+            [cell(2, 9, strategy="horovod"), cell(2, 9, strategy="mirrored")],
+            "2 GPUs were as fast with mirrored as with horovod.",
+        ),
+    ],
+)
+def test_what_differs_is_told(cells: list[CellReport], finding: str) -> None:
+    assert finding in findings(*cells)
 
 
-def test_speedup_that_may_be_chance_is_reported_as_such() -> None:
+def test_what_does_not_differ_or_cannot_be_compared_is_not_told() -> None:
+    assert findings(cell(1, 10, learning_rate=0.1), cell(1, 10.5, learning_rate=0.2)) == []
+    assert not any("epochs" in text for text in findings(cell(1, 30, epochs=0), cell(2, 20)))
+    differs = findings(cell(1, 20, accuracy=[0.90, 0.901]), cell(2, 10, accuracy=[0.87, 0.871]))
+    assert not any("agrees" in text for text in differs)
     noisy = cell(2, 20).model_copy(update={"wall_s": interval([10, 30])})
     assert any("1 of 1 speed-ups may be chance" in text for text in findings(cell(1, 30), noisy))
     assert not any("chance" in text for text in findings(cell(1, 30), cell(2, 20)))
+
+
+def test_strategies_are_compared_where_both_ran() -> None:
+    times_s = {("horovod", 1): 30, ("horovod", 2): 20, ("mirrored", 1): 10, ("mirrored", 2): 16.5, ("mirrored", 4): 1}
+    found = findings(*(cell(gpus, wall_s, strategy=strategy) for (strategy, gpus), wall_s in times_s.items()))
+    assert "With mirrored, 2 GPUs ran at 1.2x the speed that they had with horovod." in found
+    assert not any("4 GPUs" in finding and "with horovod" in finding for finding in found)
 
 
 def test_many_cells_are_summarized_in_one_finding() -> None:
@@ -89,32 +128,6 @@ def test_many_cells_are_summarized_in_one_finding() -> None:
     assert found[0] == "2 GPUs ran at 1.1x to 1.5x the speed of 1 (median 1.3x), fastest with batch 0."
     assert sum("ran at 1.1x to 1.5x the speed" in text for text in found) == 1
     assert found.count("2 GPUs ran at 1.1x to 1.4x the speed of 1 (ideal: 2x) in 7 of 8 cells.") == 1
-
-
-def test_slowdown_of_the_same_gpus_on_more_hosts_is_reported() -> None:
-    found = findings(
-        cell(8, 10, placement="pack"), cell(8, 13, hosts=2, placement="spread"), cell(1, 60, placement="pack")
-    )
-    assert "8 GPUs were slower on 2 hosts than on 1: 1.3x the time." in found
-
-
-def test_an_accuracy_difference_beyond_chance_is_a_finding() -> None:
-    found = findings(cell(1, 20, accuracy=[0.90, 0.901]), cell(2, 10, accuracy=[0.87, 0.871]))
-
-    assert "val_accuracy on 2 GPUs was 3.0 points below that on 1, which is more than chance." in found
-    assert not any("agrees" in text for text in found)
-
-
-def test_larger_batch_is_reported_with_its_gain_and_its_cost() -> None:
-    cells = [cell(1, 20 / (1 + i), accuracy=[0.93 - 0.01 * i] * 2, batch_size=64 * 2**i) for i in range(3)]
-    assert findings(*cells)[-1] == (
-        "Batch 256 instead of batch 64: 3x the samples per second, val_accuracy 2.0 points lower."
-    )
-
-
-def test_text_values_are_compared_from_the_least_accurate_to_the_most() -> None:
-    found = findings(cell(1, 5, accuracy=[0.9, 0.9], model="mlp"), cell(1, 10, accuracy=[0.95, 0.95], model="lenet5"))
-    assert found == ["lenet5 instead of mlp: 0.5x the samples per second, val_accuracy 5.0 points higher."]
 
 
 def test_findings_are_about_the_goal_in_its_direction() -> None:
@@ -132,15 +145,6 @@ def test_findings_are_about_the_goal_in_its_direction() -> None:
     assert found == ["params.loss l1 instead of params.loss l2: val_mae 50 % lower."]
     found = findings(with_mae(1, 10, 2.0, **{name: "l1"}), with_mae(1, 5, 4.0, **{name: "l2"}), goal=None)
     assert found == ["params.loss l2 instead of params.loss l1: 2x the samples per second."]
-
-
-def test_values_that_make_no_difference_are_not_reported() -> None:
-    assert findings(cell(1, 10, learning_rate=0.1), cell(1, 10.5, learning_rate=0.2)) == []
-
-
-def test_unequal_epoch_counts_are_reported() -> None:
-    found = findings(cell(1, 10, epochs=10), cell(2, 10, epochs=20))
-    assert "2 GPUs trained for 20 epochs, 1 for 10. The speed-up includes this; by throughput it is 1x." in found
 
 
 def test_cautions_are_listed_last() -> None:
@@ -190,10 +194,6 @@ def test_speedups_against_the_cpu_are_named() -> None:
     )
 
 
-def test_a_baseline_that_ran_no_epoch_is_compared_with_nothing() -> None:
-    assert not any("epochs" in sentence for sentence in findings(cell(1, 30, epochs=0), cell(2, 20)))
-
-
 def test_runs_that_stalled_are_named() -> None:
     cells = [cell(1, 30), cell(2, 20)]
     slow = Outlier(job_id="j", cell=1, figure="samples_per_s", value=10, median=25, rule="")
@@ -202,17 +202,3 @@ def test_runs_that_stalled_are_named() -> None:
     )
     sentence = "Job j (2 GPUs) stalled: each sample took 2.5x the median time. The figures of speed have it."
     assert told == [*[sentence] * 6, "8 jobs stalled in all: `outliers` of the report lists them."]
-
-
-def test_strategies_are_compared_where_there_are_several_gpus() -> None:
-    times_s = {("horovod", 1): 30, ("horovod", 2): 20, ("mirrored", 1): 10, ("mirrored", 2): 16.5, ("mirrored", 4): 1}
-    cells = [cell(gpus, wall_s, strategy=strategy) for (strategy, gpus), wall_s in times_s.items()]
-    assert "With mirrored, 2 GPUs ran at 1.2x the speed that they had with horovod." in findings(*cells)
-    assert not any("4 GPUs" in finding and "with horovod" in finding for finding in findings(*cells))
-    assert "2 GPUs were as fast with mirrored as with horovod." in findings(
-        *[
-            cell(gpus, wall_s, strategy=strategy)
-            for strategy in ("horovod", "mirrored")
-            for gpus, wall_s in ((1, 9), (2, 5))
-        ]
-    )
