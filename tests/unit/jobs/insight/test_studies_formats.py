@@ -5,6 +5,8 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from jobs.insight.studies.figures import Epoch, Run, baseline_of, cell_report, compared_with
 from jobs.insight.studies.formats import comma_separated, markdown
 from jobs.insight.studies.plots import plot_of
@@ -54,12 +56,6 @@ def test_the_table_has_a_row_for_each_cell() -> None:
     assert len({line.count("|") for line in table}) == 1
 
 
-def heading(name: str) -> str:
-    """How the page begins for a study of this name."""
-    page = markdown(report(({"gpus": 1}, [1.0])).model_copy(update={"name": name}))
-    return page.partition("\n")[0]
-
-
 def test_text_from_people_is_escaped_in_markdown() -> None:
     note = NoteView(
         id=1, at=datetime(2030, 1, 1, tzinfo=UTC), author="a_b", text="# no heading\n1. *x* <script>\n\nend"
@@ -68,8 +64,9 @@ def test_text_from_people_is_escaped_in_markdown() -> None:
 
     assert "\n- \\_x\\_ &amp; \\[y\\](z)\n" in page
     assert "| a\\|b\\`c | 1 |" in page
-    assert heading("$x$ | <b> [y](z) C#") == "# \\$x\\$ \\| &lt;b> \\[y\\](z) C\\#"
-    assert heading("it's 訓練 =1+1") == "# it's 訓練 =1+1"
+    headings = {"$x$ | <b> [y](z) C#": "# \\$x\\$ \\| &lt;b> \\[y\\](z) C\\#", "it's 訓練 =1+1": "# it's 訓練 =1+1"}
+    for name, heading in headings.items():
+        assert markdown(report(({"gpus": 1}, [1.0]), name=name)).partition("\n")[0] == heading
     assert page.endswith("a_b, 2030-01-01 00:00 UTC:\n\n> \\# no heading\n> 1\\. \\*x\\* &lt;script>\n>\n> end\n")
 
 
@@ -85,12 +82,8 @@ def test_text_in_csv_is_never_a_formula() -> None:
     assert {float(row["wall_s"]) for row in rows} == {3.0}
     assert float(rows[0]["wall_s_low"]) < 0 < float(rows[0]["wall_s_high"])
     assert {row["speedup"] for row in rows} == {""}
-
-
-def test_csv_has_objects_as_json_and_empty_missing_figures() -> None:
-    [row] = csv.DictReader(
-        io.StringIO(comma_separated(report(({"model": {"name": "mlp"}, "early_stopping": None}, [2.0]))))
-    )
+    objects = report(({"model": {"name": "mlp"}, "early_stopping": None}, [2.0]))
+    [row] = csv.DictReader(io.StringIO(comma_separated(objects)))
     assert (row["model"], row["early_stopping"], row["wall_s_low"]) == ('{"name": "mlp"}', "null", "")
 
 
@@ -124,14 +117,13 @@ def test_speedup_plot_shows_the_ideal_and_the_host_boundary() -> None:
     assert (first.x_label, first.y_label, first.ticks) == ("GPUs", "times as fast as 2 GPUs", None)
     assert (second.title, second.lines[0].y) == ("Time to val_accuracy 0.5", [9, 4.5, 2.25])
 
+    line = plot_of(report(({"gpus": 1}, [100.0, 100.0]), ({"gpus": 2}, [49.0, 51.0]))).panels[0].lines[0]
+    bars = [line.low[1], line.high[1]]  # from the interval of its time
+    assert bars == pytest.approx([100 / 62.7062, 100 / 37.2938], rel=1e-4)
 
-def test_error_bars_of_a_speedup_come_from_the_interval_of_its_time() -> None:
-    panel = plot_of(report(({"gpus": 1}, [100.0, 100.0]), ({"gpus": 2}, [49.0, 51.0]))).panels[0]
-    low, high = panel.lines[0].low[1], panel.lines[0].high[1]
-
-    assert low is not None
-    assert high is not None
-    assert (round(low, 4), round(high, 4)) == (round(100 / 62.7062, 4), round(100 / 37.2938, 4))
+    nothing = [cell_report({"gpus": 1}, [Run("j", Status.QUEUED, 1, None, None, 0, {}, [])], GOAL, None)]
+    plot = plot_of(report(({"gpus": 1}, [1.0]), cells=nothing, complete=False))
+    assert (plot.title, plot.panels) == ("s (so far)", [])
 
 
 def test_plot_without_varied_gpus_has_the_first_field_on_its_axis() -> None:
@@ -161,9 +153,3 @@ def test_the_first_two_learning_curves_of_a_few_cells_are_drawn() -> None:
     assert len(plot_of(report(*cells), curves(15)).panels) == 4
     cells.append(({"gpus": 1, "batch_size": 16}, [16.0]))
     assert len(plot_of(report(*cells), curves(16)).panels) == 2
-
-
-def test_a_study_without_results_has_no_panels() -> None:
-    cells = [cell_report({"gpus": 1}, [Run("j", Status.QUEUED, 1, None, None, 0, {}, [])], GOAL, None)]
-    plot = plot_of(report(({"gpus": 1}, [1.0]), cells=cells, complete=False))
-    assert (plot.title, plot.panels) == ("s (so far)", [])

@@ -30,21 +30,10 @@ def test_the_cells_are_the_product_and_the_last_field_varies_fastest() -> None:
     assert [list(cell.values) for cell in cells] == [["gpus", "batch_size"]] * 6
     assert [(cell.spec.gpus, cell.spec.batch_size) for cell in cells] == [tuple(c.values.values()) for c in cells]
     assert {cell.spec.learning_rate for cell in cells} == {0.001}
-
-
-def test_an_empty_grid_is_one_cell() -> None:
-    [cell] = cells_of(study({}, name="alone"))
-
-    assert (cell.values, cell.spec) == ({}, spec_from(BASE | {"name": "alone"}))
-
-
-def test_the_base_may_lack_a_field_that_the_grid_varies() -> None:
-    cells = cells_of(study({"dataset": ["digits", {"source": "fashion-mnist", "fraction": 0.1}]}, {}))
-
-    assert [(c.spec.dataset.source, c.spec.dataset.fraction) for c in cells] == [
-        ("digits", 1.0),
-        ("fashion-mnist", 0.1),
-    ]
+    [alone] = cells_of(study({}, name="alone"))
+    assert (alone.values, alone.spec) == ({}, spec_from(BASE | {"name": "alone"}))
+    [cell] = cells_of(study({"dataset": [{"source": "fashion-mnist", "fraction": 0.1}]}, {}))  # which the base lacks
+    assert (cell.spec.dataset.source, cell.spec.dataset.fraction) == ("fashion-mnist", 0.1)
 
 
 def test_dotted_field_turns_a_plain_string_or_null_into_an_object() -> None:
@@ -93,13 +82,8 @@ def test_a_wrong_value_is_named_by_its_place() -> None:
     assert refused({"model": ["mlp", {"nam": "x"}]}).keys() == {"grid.model[1].name", "grid.model[1].nam"}
     assert refused({"gpus": [1]}, BASE | {"epochs": 0, "colour": 1}).keys() == {"base.epochs", "base.colour"}
     assert refused({"gpus": [1]}, {}).keys() == {"base.dataset"}
-
-
-def test_problem_of_some_cells_names_the_values_of_those_cells() -> None:
-    base = BASE | {"batch_per": "global"}
-    found = refused({"gpus": [1, 2, 4], "batch_size": [6, 8]}, base)
-
-    assert found == {"grid.batch_size[0]": "a global batch of 6 does not divide by 4 gpus (with gpus 4)"}
+    some = refused({"gpus": [1, 2, 4], "batch_size": [6, 8]}, BASE | {"batch_per": "global"})
+    assert some == {"grid.batch_size[0]": "a global batch of 6 does not divide by 4 gpus (with gpus 4)"}
 
 
 def test_same_problem_of_many_cells_is_reported_once() -> None:
@@ -138,11 +122,33 @@ def test_empty_lists_duplicates_and_too_many_jobs_are_refused() -> None:
     assert "remove one" in refused({"seed": [1, 2]}, repeats=2)["repeats"]
     assert len(cells_of(study({"seed": [1, 2]}))) == 2
     assert "trainings" in refused({}, BASE | {"probe": {}})["base.probe"]
+    assert "did you mean 0.95?" in refused({}, target=95)["target"]
+    assert cells_of(study({}, BASE | {"goal": {"metric": "val_loss"}}, target=95))
+    huge = {field: list(range(1, 10_000)) for field in ("batch_size", "epochs", "seed", "warmup_epochs")}
+    assert refused(huge).keys() == {"max_jobs"}, "before it is expanded"
 
 
-def test_huge_grid_is_refused_before_it_is_expanded() -> None:
-    grid = {field: list(range(1, 10_000)) for field in ("batch_size", "epochs", "seed", "warmup_epochs")}
-    assert refused(grid).keys() == {"max_jobs"}
+@pytest.mark.parametrize(
+    ("params", "grid", "message"),
+    [
+        (
+            {"optimizer": "sgd"},
+            {"params.optimizer.lr": [1]},
+            "base.params.optimizer is sgd, no object, so it has no field lr",
+        ),
+        ({"a": {"b": [1]}}, {"params.a.b.c": [1]}, "base.params.a.b is [1], no object, so it has no field c"),
+        ({}, {"params..lr": [1]}, "a name between two dots is empty; write fields of objects as params.lr"),
+        (
+            {},
+            {"params.o": [{"lr": 1}, "adam"], "params.o.lr": [2]},
+            "grid.params.o[1] is adam, no object, so it has no field lr",
+        ),
+    ],
+)
+def test_a_field_inside_what_is_no_object_is_refused(
+    params: dict[str, Any], grid: dict[str, list[Any]], message: str
+) -> None:
+    assert refused(grid, SCRIPT | {"params": params}) == {f"grid.{[*grid][-1]}": message}
 
 
 SCRIPT = {"code": "9" * 64, "command": ["python", "train.py", "--lr={params.optimizer.lr}"]}
@@ -157,26 +163,3 @@ def test_fields_of_params_and_env_are_varied_at_any_depth() -> None:
     ]
     assert [cell.spec.env for cell in cells] == [{"MODE": "a"}] * 2
     assert [cell.spec.name for cell in cells] == ["study lr 0.1 new null MODE a", "study lr 0.01 new null MODE a"]
-
-
-@pytest.mark.parametrize(
-    ("params", "field", "message"),
-    [
-        ({"optimizer": "sgd"}, "params.optimizer.lr", "base.params.optimizer is sgd, no object, so it has no field lr"),
-        ({"a": {"b": [1]}}, "params.a.b.c", "base.params.a.b is [1], no object, so it has no field c"),
-        ({}, "params..lr", "a name between two dots is empty; write fields of objects as params.lr"),
-    ],
-)
-def test_a_field_inside_what_is_no_object_is_refused(params: dict[str, Any], field: str, message: str) -> None:
-    assert refused({field: [1]}, SCRIPT | {"params": params}) == {f"grid.{field}": message}
-
-
-def test_an_inner_field_of_a_value_of_the_grid_is_refused_if_that_is_no_object() -> None:
-    found = refused({"params.o": [{"lr": 1}, "adam"], "params.o.lr": [2]}, SCRIPT)
-    assert found == {"grid.params.o.lr": "grid.params.o[1] is adam, no object, so it has no field lr"}
-
-
-def test_a_target_that_no_job_can_reach_is_refused() -> None:
-    assert "did you mean 0.95?" in refused({}, target=95)["target"]
-    assert cells_of(study({}, BASE | {"goal": {"metric": "val_loss"}}, target=95))
-    assert cells_of(study({}, SCRIPT, target=-1e9))

@@ -22,47 +22,38 @@ def curves(*repeats: Sequence[float]) -> list[Series]:
     return [dict(enumerate(values, 1)) for values in repeats]
 
 
-def test_the_difference_is_the_mean_distance_of_the_mean_curves() -> None:
-    found = agreement_of(curves([3, 2, 1], [3, 2, 2]), curves([2, 2, 2], [2, 2, 2]))
-
+def agreement(here: list[Series], there: list[Series]) -> CurveAgreement:
+    found = agreement_of(here, there)
     assert found is not None
+    return found
+
+
+def test_the_difference_is_the_mean_distance_of_the_mean_curves() -> None:
+    found = agreement(curves([3, 2, 1], [3, 2, 2]), curves([2, 2, 2], [2, 2, 2]))
     assert (found.epochs, found.difference, found.relative) == (3, pytest.approx(0.5), pytest.approx(0.25))
 
 
 def test_curves_that_cross_differ_although_their_means_are_the_same() -> None:
     falling, rising = [1.0, 0.8, 0.6, 0.4], [0.4, 0.6, 0.8, 1.0]
     here, there = ([[value + noise for value in curve] for noise in (-0.01, 0.0, 0.01)] for curve in (falling, rising))
-    found = agreement_of(curves(*here), curves(*there))
-
-    assert found is not None
+    found = agreement(curves(*here), curves(*there))
     assert found.agrees is False
     assert found.chance == pytest.approx(2.776 * (2 * 0.01**2 / 3) ** 0.5, rel=0.01)  # t of 4 degrees of freedom
 
 
 def test_curves_agree_within_chance_or_within_a_percent() -> None:
-    noisy = agreement_of(curves([1.0, 0.5], [1.2, 0.6]), curves([1.1, 0.5], [1.3, 0.7]))
-    assert noisy is not None
-    assert noisy.agrees is True
-
-    close = agreement_of(curves([1.004, 0.5], [1.004, 0.5]), curves([1.0, 0.5], [1.0, 0.5]))
-    assert (close and close.chance, close and close.agrees) == (0.0, True)
-
-    far = agreement_of(curves([1.1, 0.5], [1.1, 0.5]), curves([1.0, 0.5], [1.0, 0.5]))
-    assert far is not None
-    assert far.agrees is False
-
-
-def test_a_single_repeat_decides_nothing() -> None:
-    found = agreement_of(curves([2.0]), curves([1.0], [1.1]))
-    assert found is not None
-    assert (found.epochs, found.chance, found.agrees) == (1, None, None)
+    equal = curves([1.0, 0.5], [1.0, 0.5])
+    assert agreement(curves([1.0, 0.5], [1.2, 0.6]), curves([1.1, 0.5], [1.3, 0.7])).agrees is True
+    close = agreement(curves([1.004, 0.5], [1.004, 0.5]), equal)
+    assert (close.chance, close.agrees) == (0.0, True)
+    assert agreement(curves([1.1, 0.5], [1.1, 0.5]), equal).agrees is False
+    single = agreement(curves([2.0]), curves([1.0], [1.1]))
+    assert (single.epochs, single.chance, single.agrees) == (1, None, None), "it decides nothing"
 
 
 def test_only_epochs_that_all_repeats_have_are_compared() -> None:
-    found = agreement_of(curves([1, 1, 9, 9], [1, 1]), curves([1, 1, 5], [1, 1, 5]))
-    assert found is not None
+    found = agreement(curves([1, 1, 9, 9], [1, 1]), curves([1, 1, 5], [1, 1, 5]))
     assert (found.epochs, found.difference) == (2, 0)
-
     assert agreement_of([{1: 1.0}], [{2: 1.0}]) is None
     assert agreement_of([], curves([1.0])) is None
 
@@ -82,9 +73,8 @@ losses = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
 
 @given(st.lists(losses, min_size=2, max_size=6), st.lists(losses, min_size=2, max_size=6))
 def test_with_one_epoch_it_is_welchs_test(here: list[float], there: list[float]) -> None:
-    found = agreement_of([{1: value} for value in here], [{1: value} for value in there])
+    found = agreement([{1: value} for value in here], [{1: value} for value in there])
     ends = difference(here, there)
-    assert found is not None
     assert ends is not None
     assert found.chance == pytest.approx((ends[1] - ends[0]) / 2, rel=1e-6, abs=1e-6)
 
@@ -101,8 +91,8 @@ def test_cells_that_differ_by_chance_alone_seldom_disagree() -> None:
         return values
 
     for _ in range(tries):
-        found = agreement_of(curves(*(noisy() for _ in range(3))), curves(*(noisy() for _ in range(3))))
-        wrong += found is not None and found.agrees is False
+        found = agreement(curves(*(noisy() for _ in range(3))), curves(*(noisy() for _ in range(3))))
+        wrong += found.agrees is False
     assert wrong <= 0.05 * tries
 
 

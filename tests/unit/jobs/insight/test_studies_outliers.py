@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.insight.studies.figures import Run, cell_report
+from jobs.insight.studies.figures import cell_report
 from jobs.insight.studies.outliers import outliers_of
 from jobs.model.states import Status
 from jobs.views.studies import Target
@@ -24,6 +24,8 @@ def test_a_repeat_far_slower_than_the_others_is_an_outlier() -> None:
     assert (outlier.job_id, outlier.cell, outlier.figure) == ("1x100", 1, "epoch_s")
     assert (outlier.value, outlier.median) == (50, 5.5)
     assert outlier.rule == "more than 1.5 x the median time, and a modified z-score above 3.5"
+    [by_speed] = outliers_of([[run(each, epochs_run=None) for each in (20, 25, 100)]])
+    assert (by_speed.figure, by_speed.value, by_speed.median) == ("samples_per_s", 10, 40)
 
 
 def test_two_repeats_have_no_outlier_and_neither_has_chance() -> None:
@@ -32,22 +34,11 @@ def test_two_repeats_have_no_outlier_and_neither_has_chance() -> None:
     assert stalled(10, 14, 17) == [], "much slower, but the others differ as well"
     assert stalled(10, 10, 16) == ["1x16"]
     assert stalled(1, 10, 10) == [], "one that is faster did not stall"
-
-
-def test_more_epochs_are_no_stall() -> None:
-    assert outliers_of([[run(20), run(20), run(90, epochs_run=9, train_samples_per_s=1)]]) == []
-
-
-def test_jobs_without_epochs_are_judged_by_their_throughput() -> None:
-    [outlier] = outliers_of([[run(each, epochs_run=None) for each in (20, 25, 100)]])
-    assert (outlier.figure, outlier.value, outlier.median) == ("samples_per_s", 10, 40)
-
-    assert stalled(20, 20, 90, train_samples_per_s=None, epochs_run=None) == []
-
-
-def test_only_repeats_that_succeeded_are_judged_and_compared() -> None:
-    assert outliers_of([[run(10), run(10), run(99, status=Status.RUNNING)]]) == []
-    assert outliers_of([[run(10), run(10, status=Status.FAILED), run(99)]]) == []
+    assert stalled(20, 20, 90, train_samples_per_s=None, epochs_run=None) == [], "nothing is known"
+    more_epochs = run(90, epochs_run=9, train_samples_per_s=1)
+    for odd in ([run(20), run(20), more_epochs], [run(10), run(10), run(99, status=Status.RUNNING)],
+                [run(10), run(10, status=Status.FAILED), run(99)]):  # fmt: skip
+        assert outliers_of([odd]) == []
 
 
 numbers = st.one_of(st.none(), st.floats(), st.floats(0.1, 100))
@@ -64,21 +55,15 @@ def test_most_repeats_are_never_outliers_whatever_was_reported(summaries: list[t
     assert 2 * len(found) < max(1, len(runs))
 
 
-def named(job_id: str, wall_s: float, **summary: Any) -> Run:
-    return replace(run(wall_s, **summary), job_id=job_id)
-
-
 def test_a_cell_has_its_figures_of_speed_with_outliers_and_without() -> None:
-    runs = [named("a", 10, val_accuracy=0.9), named("b", 12, val_accuracy=0.9), named("c", 110, val_accuracy=0.6)]
+    jobs = {"a": (10, 0.9), "b": (12, 0.9), "c": (110, 0.6)}
+    runs = [replace(run(wall_s, val_accuracy=value), job_id=job) for job, (wall_s, value) in jobs.items()]
     target = Target(value=0.5, chosen_by="request")
     without = cell_report({"gpus": 1}, runs, ACCURACY, target, outliers=["c"])
     kept = cell_report({"gpus": 1}, runs, ACCURACY, target, outliers=["c"], keep_outliers=True)
 
     assert (without.repeats, without.reached_target) == (3, 3)
-    assert without.wall_s is not None
-    assert without.wall_s.values == [10, 12]
-    assert kept.wall_s is not None
-    assert kept.wall_s.values == [10, 12, 110]
+    assert [each.wall_s and each.wall_s.values for each in (without, kept)] == [[10, 12], [10, 12, 110]]
     for cell in (without, kept):
         assert cell.val_accuracy is not None
         assert cell.val_accuracy.values == [0.9, 0.9, 0.6], "accuracies are those of all repeats"
