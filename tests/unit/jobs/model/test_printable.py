@@ -15,16 +15,12 @@ FREE = st.text(st.characters(exclude_categories=[]), max_size=40)
     "text",
     [
         "Zoë 訓練",
-        "it's <ok>",
-        "مرحبا 3",
         "می‌خواهم",  # with a ZWNJ
         "क्‍ष",  # with a ZWJ
         "👩‍🔬 run",
         "🇩🇪 1️⃣ ❤️",
         "🫩",  # of Unicode 16, which this Python may not know
-        "=1+1",
         "$(touch x); `y` | z",
-        "../../etc/passwd",
         "訓" * MOST_IN_NAME,
         "x" + "\u0320" * 8 + "y\u0320",
     ],
@@ -37,7 +33,6 @@ def test_printable_text_is_accepted_as_a_name_unchanged(text: str) -> None:
     ("typed", "name"),
     [
         ("Zoe\u0308", "Zoë"),  # as a Mac types it
-        ("\u1112\u1161\u11ab", "한"),
         (" \u00a0a b\u3000\u200d", "a b"),
         ("e\u0301" * MOST_IN_NAME, "é" * MOST_IN_NAME),  # the length is counted in the normal form
     ],

