@@ -18,22 +18,15 @@ def environment(service: str) -> dict[str, Any]:
     return dict(COMPOSE["services"][service].get("environment", {}))
 
 
-def test_only_the_api_and_the_workers_know_the_store() -> None:
+def test_only_the_api_and_the_workers_know_the_store_beside_the_settings_of_the_stack() -> None:
     for service in COMPOSE["services"]:
         known = {name for name in environment(service) if name.startswith(("HORA_STORE", "AWS_"))}
         assert known == (OF_THE_STORE if service in ("api", "worker") else set()), service
-
-
-def test_what_is_not_set_stays_as_if_there_were_no_variable() -> None:
     for name in OF_THE_STORE - {"AWS_DEFAULT_REGION"}:
-        assert environment("worker")[name] == f"${{{name}:-}}"
+        assert environment("worker")[name] == f"${{{name}:-}}", "what is not set stays so"
     assert environment("worker")["AWS_DEFAULT_REGION"].endswith(":-us-east-1}"), "S3 refuses an empty region"
-
-
-def test_api_and_workers_have_the_same_settings_of_the_stack() -> None:
     shared = environment("migrate").items()
-    assert shared <= environment("api").items()
-    assert shared <= environment("worker").items()
+    assert shared <= environment("api").items() & environment("worker").items()
 
 
 def test_a_worker_has_time_to_save_and_to_copy_when_it_stops() -> None:

@@ -42,13 +42,12 @@ def code(cell: str) -> list[str]:
     return re.findall(r"`([^`]*)`", cell)
 
 
-def test_documented_transitions_match_the_code() -> None:
+def test_documented_transitions_events_and_end_reasons_match_the_code() -> None:
     assert {code(status)[0]: set(code(to)) for status, to in rows("states.md", "Transitions")} == {
         status.value: {to.value for to in ends} for status, ends in NEXT.items()
     }
-
-
-def test_documented_end_reasons_match_the_code() -> None:
+    _, _, below = (ROOT / "docs/states.md").read_text().partition("\n## Events\n")
+    assert code(below) == [kind.value for kind in EventKind]
     yes_no = {True: "yes", False: "no"}
     assert {
         code(reason)[0]: (code(status)[0], retried, counts)
@@ -57,11 +56,6 @@ def test_documented_end_reasons_match_the_code() -> None:
         reason.value: (reason.outcome.status.value, yes_no[reason.outcome.retried], yes_no[reason.outcome.counts])
         for reason in EndReason
     }
-
-
-def test_documented_events_match_the_code() -> None:
-    _, _, below = (ROOT / "docs/states.md").read_text().partition("\n## Events\n")
-    assert code(below) == [kind.value for kind in EventKind]
 
 
 @pytest.mark.parametrize(("path", "page"), pages().items(), ids=lambda one: one.name if isinstance(one, Path) else "")

@@ -14,18 +14,14 @@ def trained(wall_s: float) -> Trained:
     return Trained({"summary": {"wall_s": wall_s, "val_accuracy": 0.8, "test_accuracy": None}}, [*series, of_a_rank])
 
 
-def test_time_to_an_accuracy_counts_the_epoch_that_reached_it() -> None:
-    assert trained(6).time_to_s(0.5) == 2
-    assert trained(6).time_to_s(0.75) == 3
-    with pytest.raises(ValueError, match="never reached"):
-        trained(6).time_to_s(0.9)
-
-
 def test_epoch_figures_use_the_series_over_all_ranks() -> None:
     assert trained(6).epoch_s == trained(6).later_epoch_s == 2
     assert trained(6).wait_share == pytest.approx(1 / 3)
     assert trained(6).later_wait_share == 0.25
     assert trained(6).test_accuracy == 0.8
+    assert [trained(6).time_to_s(accuracy) for accuracy in (0.5, 0.75)] == [2, 3], "with the epoch that reached it"
+    with pytest.raises(ValueError, match="never reached"):
+        trained(6).time_to_s(0.9)
 
 
 def test_ratio_is_the_median_over_turns_and_spread_adds_the_range() -> None:

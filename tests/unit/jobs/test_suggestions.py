@@ -21,17 +21,14 @@ def test_the_most_similar_name_is_found(given: object, names: list[str], expecte
     assert similar_to(given, names) == expected
 
 
-def test_a_proposal_ends_a_sentence() -> None:
+def test_a_proposal_ends_a_sentence_and_ids_need_more_in_common() -> None:
     assert meant("vison", ["vision"], "`") == "; did you mean `vision`?"
     assert meant("vison", []) == ""
+    assert similar_to("zqp82jf6xqwa", ["zqp82jf6xqwh"], 0.8) == "zqp82jf6xqwh"
+    assert similar_to("zqp82jf6aaaa", ["zqp82jf6xqwh"], 0.8) is None
 
 
 def test_only_the_first_of_many_names_are_compared() -> None:
     proposals = each_meant(["runing"] * 10_000, ["running"])
     assert proposals[: MOST_PROPOSALS + 1] == ["; did you mean running?"] * MOST_PROPOSALS + [""]
     assert not any(proposals[MOST_PROPOSALS:])
-
-
-def test_ids_need_more_in_common() -> None:
-    assert similar_to("zqp82jf6xqwa", ["zqp82jf6xqwh"], 0.8) == "zqp82jf6xqwh"
-    assert similar_to("zqp82jf6aaaa", ["zqp82jf6xqwh"], 0.8) is None

@@ -5,14 +5,9 @@ import pytest
 from jobs.model.attained_service import QUANTUM_S, decayed_s, level_of, seconds_to_next_level, undisturbed_s
 
 
-@pytest.mark.parametrize(("slot_s", "level"), [(0, 0), (1799, 0), (1800, 1), (7199, 1), (7200, 2), (1e9, 2)])
-def test_the_level_rises_with_the_slot_seconds(slot_s: float, level: int) -> None:
-    assert level_of(slot_s) == level
-
-
-def test_a_wide_job_enters_the_next_level_sooner() -> None:
-    assert seconds_to_next_level(0.0, 1) == 1800
-    assert seconds_to_next_level(0.0, 8) == 225
+def test_the_level_rises_with_the_slot_seconds_and_sooner_for_a_wide_job() -> None:
+    assert [level_of(slot_s) for slot_s in (0, 1799, 1800, 7199, 7200, 1e9)] == [0, 0, 1, 1, 2, 2]
+    assert [seconds_to_next_level(0.0, slots) for slots in (1, 8)] == [1800, 225]
     assert seconds_to_next_level(1800.0, 2) == 2700
     assert seconds_to_next_level(7200.0, 1) == float("inf")
 
@@ -42,8 +37,5 @@ def test_an_attempt_is_undisturbed_until_its_quantum_is_over(
     assert left_s(0.0) == pytest.approx(at_least_s)
     assert left_s(at_least_s - 1) == pytest.approx(1.0)
     assert left_s(at_least_s) == 0.0
-
-
-def test_a_job_that_cannot_save_is_never_disturbed() -> None:
-    for age_s in (600.0, 1e4, 1e7):
+    for age_s in (600.0, 1e4, 1e7):  # a job that cannot save costs as much as it ran
         assert undisturbed_s(age_s, cost_s=age_s, ran_s=age_s, waited_s=0.0) > 0

@@ -30,11 +30,8 @@ def test_a_text_without_an_absolute_path_stays_as_it_is(text: str) -> None:
     assert without_paths(text) == text
 
 
-def test_each_line_of_a_traceback_keeps_the_name_of_its_file() -> None:
+def test_a_path_in_a_text_becomes_the_name_of_its_file_or_begins_below_the_folder() -> None:
     line = 'File "/opt/hora/lib/horovod/runner.py", line 7 | sh: /usr/bin/env: not found'
     assert without_paths(line) == 'File "runner.py", line 7 | sh: env: not found'
-
-
-def test_paths_below_a_folder_begin_below_it() -> None:
     text = "cannot read 'a.png in /srv/hora/datasets/chips/1': /srv/hora2/x"
     assert without_folder(text, "/srv/hora") == "cannot read 'a.png in datasets/chips/1': /srv/hora2/x"
