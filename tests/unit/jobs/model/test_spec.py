@@ -25,14 +25,12 @@ def test_smallest_spec_gets_defaults_for_all_other_fields() -> None:
     ("items", "field", "words"),
     [
         (["crop"], "dataset.augment.0", "or an object whose name is one of these or crop"),
-        ([{"name": "shear"}], "dataset.augment.0", "or an object whose name is"),
         ([{"name": "cropp"}], "dataset.augment.0", "; did you mean 'crop'?"),
         (["flip_horizontl"], "dataset.augment.0", "; did you mean 'flip_horizontal'?"),
         ([3], "dataset.augment.0", "must be flip_horizontal"),
         (["rotate_90", {"name": "crop", "pading": 4}], "dataset.augment.1.pading", "did you mean `padding`?"),
         ([{"name": "crop", "padding": "4"}], "dataset.augment.0.padding", "must be a whole number, without quotes"),
         ([{"name": "erase", "scale": [0.5, 0.1]}], "dataset.augment.0", "the smaller number comes first"),
-        ([{"name": "erase", "chance": 0}], "dataset.augment.0.chance", "greater than 0"),
         ([{"name": "color"}], "dataset.augment.0", "changes nothing"),
         ([{"name": "mixup"}, "rotate_90"], "dataset.augment", "mixup and cutmix come last"),
         ("crop", "dataset.augment", "must be a list"),
@@ -62,21 +60,16 @@ def test_probe_doubles_its_batch_up_to_the_largest(probe: dict[str, int], batche
 @pytest.mark.parametrize(
     ("field", "document"),
     [
-        ("model.nam", smallest(model={"name": "mlp", "nam": 1})),  # unknown fields of parts
-        ("checkpoint.every", smallest(checkpoint={"every": 1})),
+        ("checkpoint.every", smallest(checkpoint={"every": 1})),  # an unknown field of a part
         ("gpus", smallest(gpus=True)),  # no coercion
         ("batch_size", smallest(batch_size="64")),
-        ("learning_rate", smallest(learning_rate="0.1")),
         ("model.freeze_base", smallest(model={"name": "mlp", "freeze_base": 1})),
         ("learning_rate", '{"dataset": "digits", "learning_rate": 1e400}'),  # not a finite number
         ("learning_rate", smallest(learning_rate=0)),  # out of range
         ("gpus", smallest(gpus=0)),
-        ("gpus", smallest(gpus=4097)),
-        ("epochs", smallest(epochs=0)),
         ("seed", smallest(seed=2**32)),
         ("dataset.image_size.0", smallest(dataset={"source": "d", "image_size": [0, 96]})),
         ("model.dropout", smallest(model={"name": "mlp", "dropout": 1})),
-        ("early_stopping.min_delta", smallest(early_stopping={"min_delta": -0.1})),
         ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_iou"})),  # not one of the choices
         ("name", smallest(name="two\nlines")),  # characters that names, paths or the database refuse
         ("name", smallest(name="")),
@@ -104,9 +97,7 @@ def test_probe_doubles_its_batch_up_to_the_largest(probe: dict[str, int], batche
         ("dataset", smallest(dataset=5)),
         ("checkpoint", smallest(checkpoint=[])),
         ("", []),  # not an object, or not JSON
-        ("", '"digits"'),
         ("", ""),
-        ("", "{"),
         ("", '{"dataset": "\\ud800"}'),
         ("", "[" * 100_000),
         ("", '{"dataset": ' * 5000),
