@@ -36,9 +36,9 @@ def test_two_repeats_have_no_outlier_and_neither_has_chance() -> None:
     assert stalled(1, 10, 10) == [], "one that is faster did not stall"
     assert stalled(20, 20, 90, train_samples_per_s=None, epochs_run=None) == [], "nothing is known"
     more_epochs = run(90, epochs_run=9, train_samples_per_s=1)
-    for odd in ([run(20), run(20), more_epochs], [run(10), run(10), run(99, status=Status.RUNNING)],
-                [run(10), run(10, status=Status.FAILED), run(99)]):  # fmt: skip
-        assert outliers_of([odd]) == []
+    running, failed = (replace(run(99), status=status) for status in (Status.RUNNING, Status.FAILED))
+    for odd in (more_epochs, running, failed):
+        assert outliers_of([[run(20), run(20), odd]]) == []
 
 
 numbers = st.one_of(st.none(), st.floats(), st.floats(0.1, 100))

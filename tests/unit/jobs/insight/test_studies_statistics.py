@@ -48,8 +48,8 @@ def test_welch_interval_matches_a_hand_calculation() -> None:
     assert difference([2.0], [1.0, 1.5]) is None
     low, high = difference([1.0, 1.0 + 1e-160], [1.0, 3.0]) or (0.0, 0.0)
     assert low < -1 < high
-    low, high = difference([0.1, 0.2, 0.3], [1.1, 1.2, 1.3]) or (0.0, 0.0)  # equal variances: all degrees of freedom
-    assert high - low == pytest.approx(2 * student_t(4) * math.sqrt(2 * 0.01 / 3))
+    low, high = difference([2.6, 5.2, 7.8], [3.3, 5.9, 8.5]) or (0.0, 0.0)  # equal variances: all degrees of freedom
+    assert high - low == pytest.approx(2 * student_t(4) * math.sqrt(2 * 6.76 / 3))
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e308, -1e200])
