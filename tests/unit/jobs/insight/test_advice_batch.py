@@ -54,7 +54,9 @@ def test_no_larger_batch_is_advised_that_costs_accuracy_memory_or_steps() -> Non
     cases = {
         "it lowered the accuracy": a_job(past=(past("b", 20_000.0, batch_size=128, summary={"val_accuracy": 0.89}),)),
         "it did not fit": a_job(past=(a_probe("p", {64: 30_000.0, 128: None}), past("b", 20_000.0, batch_size=128))),
-        "it leaves too few steps": a_job(spec=few, past=(past("b", 20_000.0, batch_size=256, **few),)),
+        "it leaves too few steps": a_job(
+            spec=few, summary={"train_samples_per_s": 100.0}, past=(past("b", 200.0, batch_size=256, **few),)
+        ),
         "it was no faster": a_job(past=(a_probe("p", {64: 30_000.0, 128: 31_000.0}),)),
         "one rank is slower": replace(waiting, analysis=waiting.analysis.model_copy(update={"imbalances": [slow]})),
         "no batch is smaller": replace(a_job(spec={"batch_size": 1}), **OUT_OF_MEMORY),
