@@ -47,7 +47,7 @@ def test_a_job_without_faults_gets_no_advice() -> None:
         "few steps exchanged": a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.6, steps=15, step_s=1.0)),
         "the accuracy is high": few(summary={"val_accuracy": 0.95}),
         "it ran two epochs": few(summary={"val_accuracy": 0.61, "epochs_run": 2, "best_epoch": 2}),
-        "it has a base": few(spec=FEW | {"model": {"name": "mobilenet_v2", "weights": "imagenet"}}),
+        "it has a base": few(spec=FEW | {"model": {"name": "mobilenet_v2", "weights": "job:abc"}}),
         "it has 54,000 samples": few(spec=FEW | {"dataset": {"image_size": [96, 96]}}),
         "there is nothing to start from": few(spec={"model": "convnet7", "dataset": {"fraction": 0.1}}),
         "the data is cached": waits(spec={"dataset": {"cache": "memory"}}),
