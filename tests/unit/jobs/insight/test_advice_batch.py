@@ -32,6 +32,9 @@ def test_faster_measured_batch_is_advised_up_to_the_knee() -> None:
     assert resolve_plan(after(e, advice), None).learning_rate == pytest.approx(0.002)
     assert (advice.gain.time_factor, advice.gain.gpu_hours_factor, advice.gain.accuracy) == (0.5, 0.5, 0.0)
     assert "With 64 samples per GPU the throughput was 10000 samples/s, with 256 it was 20000" in advice.why
+    probed = a_probe("p", {32: 20_000.0, 64: 30_000.0, 128: 45_000.0, 256: 46_000.0, 512: None})
+    advice = only(a_job(past=(probed,)))  # batches of a probe are compared with the same probe
+    assert (advice.change["batch_size"], advice.gain.time_factor) == (128, round(30 / 45, 4))
 
 
 @pytest.mark.parametrize(
@@ -84,13 +87,6 @@ def test_larger_batch_that_made_the_goal_worse_in_past_jobs_is_not_advised() -> 
     worse = past("b", 20_000.0, batch_size=128, summary=with_training_loss(0.5), **by_loss)
     assert advice_on(a_job(spec=by_loss, summary=with_training_loss(0.4), past=(worse,))) == []
     assert len(advice_on(a_job(spec=by_loss, summary=with_training_loss(0.5), past=(worse,)))) == 1
-
-
-def test_batches_of_a_probe_are_compared_with_the_same_probe() -> None:
-    probed = a_probe("p", {32: 20_000.0, 64: 30_000.0, 128: 45_000.0, 256: 46_000.0, 512: None})
-    advice = only(a_job(past=(probed,)))
-    assert advice.change["batch_size"] == 128
-    assert advice.gain.time_factor == round(30 / 45, 4)
 
 
 def test_communication_share_decides_how_much_larger_a_batch_is_advised() -> None:

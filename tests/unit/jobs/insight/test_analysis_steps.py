@@ -18,6 +18,8 @@ def test_the_shares_of_one_rank_add_up() -> None:
     assert (rank.data_wait, rank.allreduce, rank.compute) == (near(0.3), near(0), near(0.7))
     assert rank.step_time_s == near(0.1)
     assert (shares([]), pattern([]), split([]).compute) == ([], None, 1)
+    thinned = [inputs.steps(0.1, 0.1, count=10, every=9.0), inputs.steps(0.1, 0.0, count=90)]
+    assert split(thinned).data_wait == near(0.5), "they weigh as much as the steps for which they stand"
 
 
 def test_waiting_for_a_rank_that_waits_for_data_counts_as_data_wait() -> None:
@@ -30,15 +32,10 @@ def test_waiting_for_a_rank_that_waits_for_data_counts_as_data_wait() -> None:
     found = pattern([slow_data])
     assert found is not None
     assert found.exchange == near(0.1)
-
-
-def test_the_rank_that_waits_for_data_may_change_from_step_to_step() -> None:
-    turns = inputs.steps([0.1, 0.1], [0.08, 0.0], [0.01, 0.09])
-    first = turns.number % 2 == 0
-    for array in (turns.data_wait_s, turns.allreduce_s):
-        array[first] = array[first][:, ::-1]
-
-    assert split([turns]).data_wait == near(0.8)
+    by_turns = slow_data.number % 2 == 0  # which rank waits may change from step to step
+    for array in (slow_data.data_wait_s, slow_data.allreduce_s):
+        array[by_turns] = array[by_turns][:, ::-1]
+    assert split([slow_data]).data_wait == near(0.8)
 
 
 def test_waits_and_held_up_steps_leave_the_lower_quartile_of_the_exchange() -> None:
@@ -55,12 +52,6 @@ def test_waits_and_held_up_steps_leave_the_lower_quartile_of_the_exchange() -> N
     assert found is not None
     assert found.exchange > 0.7
     assert found.exchange_p25 == near(0.1)
-
-
-def test_thinned_steps_weigh_as_much_as_the_steps_they_stand_for() -> None:
-    parts = split([inputs.steps(0.1, 0.1, count=10, every=9.0), inputs.steps(0.1, 0.0, count=90)])
-
-    assert parts.data_wait == near(0.5)
 
 
 def test_communication_on_gpus_follows_from_one_gpu_steps_or_utilization() -> None:

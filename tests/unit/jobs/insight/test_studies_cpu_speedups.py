@@ -30,14 +30,14 @@ def test_cpu_slots_without_a_result_are_no_base() -> None:
 
 
 def test_the_picture_shows_them_over_the_device_or_the_gpus() -> None:
-    def panels(varied: list[str], baseline: dict[str, int] | None) -> list[tuple[str, str, list[float | None]]]:
-        cells = with_cpu_speedups([cell([run(40)], device="cpu"), cell([run(2)], device="gpu")])
-        values = {
-            "study_id": "s", "name": "s", "varied": varied, "repeats": 1, "complete": True, "scaling": None,
-            "baseline": baseline, "target": None, "cells": cells, "best": {}, "findings": [], "notes": [],
-        }  # fmt: skip
-        plot = plot_of(StudyReport.model_validate(values))
-        return [(panel.title, panel.x_label, panel.lines[0].y) for panel in plot.panels]
-
-    assert ("Speed-up against the CPU", "device", [1, 20]) in panels(["device"], None)
-    assert ("Speed-up against the CPU", "GPUs", [1]) in panels(["device", "gpus"], {"gpus": 1})
+    cells = with_cpu_speedups([cell([run(40)], device="cpu"), cell([run(2)], device="gpu")])
+    values = {
+        "study_id": "s", "name": "s", "repeats": 1, "complete": True, "scaling": None, "target": None, "cells": cells,
+        "best": {}, "findings": [], "notes": [],
+    }  # fmt: skip
+    for varied, baseline, shown in (
+        (["device"], None, ("device", [1, 20])), (["device", "gpus"], {"gpus": 1}, ("GPUs", [1])),
+    ):  # fmt: skip
+        plot = plot_of(StudyReport.model_validate(values | {"varied": varied, "baseline": baseline}))
+        panels = {panel.title: (panel.x_label, panel.lines[0].y) for panel in plot.panels}
+        assert panels["Speed-up against the CPU"] == shown

@@ -21,6 +21,9 @@ def test_only_built_in_datasets_are_in_the_catalog_and_options_change_the_synthe
     assert dataset_of("synthetic") == DATASETS["synthetic"]
     for source in ("chips", "digits:samples=10", "s3://bucket/sets", "/data/synthetic"):
         assert dataset_of(source) is None
+    assert sizes_of(spec_of()) == DatasetSizes(train=1350, validation=150, test=297)
+    assert sizes_of(spec_of(source="synthetic:samples=1000")) == DatasetSizes(train=900, validation=100, test=100)
+    assert sizes_of(spec_of(source="elsewhere")) is sizes_of(spec_of(validation="held-out")) is None
     found = dataset_of("synthetic:samples=5000,classes=4,shape=48x32x1")
     assert found is not None
     assert (found.trainable, found.test, found.classes, found.shape) == (5000, 500, 4, (48, 32, 1))
@@ -68,10 +71,3 @@ def test_catalog_and_trainer_both_refuse_wrong_options(options: str) -> None:
         the_trainer_reads(f"synthetic:{options}")
     assert str(refused_by_rank.value) == f"dataset.source: {refused.value}"
     assert sizes_of(spec_of(source=f"synthetic:{options}")) is None
-
-
-def test_sizes_are_known_only_for_built_in_datasets_split_by_a_share() -> None:
-    assert sizes_of(spec_of()) == DatasetSizes(train=1350, validation=150, test=297)
-    assert sizes_of(spec_of(source="synthetic:samples=1000")) == DatasetSizes(train=900, validation=100, test=100)
-    assert sizes_of(spec_of(source="elsewhere")) is None
-    assert sizes_of(spec_of(validation="held-out")) is None

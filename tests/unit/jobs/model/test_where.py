@@ -142,8 +142,5 @@ def test_conditions_may_have_so_many_comparisons_together() -> None:
     assert all_of([ten] * 4) == (ten,) * 4
     with pytest.raises(WrongWhere, match="may have 40 comparisons together; these have 41"):
         all_of([ten] * 4 + [parsed("starred")])
-
-
-def test_every_field_may_be_there_or_not() -> None:
     for field in FIELDS:
         assert parsed(f"{field} or !{field}").any_of == (Comparison(field, HAS), Comparison(field, LACKS))
