@@ -4,7 +4,6 @@ from collections.abc import Callable
 from math import inf, nan
 from typing import Any
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
@@ -26,15 +25,9 @@ def metrics(api: TestClient, job_id: str, **parameters: Any) -> list[dict[str, A
     return series
 
 
-def test_a_job_without_points_has_no_series(api: TestClient, submit_job: Submit) -> None:
-    job_id = submit_job()
-
-    assert metrics(api, job_id) == []
-    assert api.get(f"/v1/jobs/{job_id}/utilization").json() == {"series": [], "hosts": []}
-
-
 def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id, other_id = submit_job(), submit_job()
+    assert metrics(api, job_id) == []
     for each in (job_id, other_id):
         an_attempt(sessions, each)
     for rank in (0, 1):
@@ -51,6 +44,7 @@ def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submit_jo
         {"name": "accuracy", "rank": -1, "x": [1, 2], "y": [0.5, 0.75], "bands": []}
     ]
     assert len(metrics(api, job_id, name=["loss", "accuracy"])) == 3
+    assert [len(one["x"]) for one in metrics(api, job_id, name="loss", max_points=5)] == [5, 5]
     assert metrics(api, job_id, name="acuracy") == []  # it may come yet
     api.post(f"/v1/jobs/{job_id}/cancel")
     assert api.get(f"/v1/jobs/{job_id}").json()["ended_at"] is not None
@@ -80,100 +74,39 @@ def test_points_that_a_later_attempt_ran_again_are_left_out(
     ]
 
 
-def test_a_step_never_appears_twice(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_a_step_never_appears_twice_and_has_a_number_or_null(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     job_id = submit_job()
     an_attempt(sessions, job_id, 1)
     an_attempt(sessions, job_id, 2)
     metric_points(sessions, job_id, [(1, 1.0), (2, 1.0)], attempt=1)
-    metric_points(sessions, job_id, [(2, 2.0), (3, 2.0)], attempt=2)
+    metric_points(sessions, job_id, [(2, 2.0), (3, nan), (4, inf), (5, -inf)], attempt=2)
 
-    assert metrics(api, job_id)[0] == {"name": "loss", "rank": 0, "x": [1, 2, 3], "y": [1, 2, 2], "bands": []}
-
-
-def test_nan_and_infinity_are_null_in_metrics(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    job_id = submit_job()
-    an_attempt(sessions, job_id)
-    metric_points(sessions, job_id, [(1, 0.5), (2, nan), (3, inf), (4, -inf)])
-
-    assert metrics(api, job_id)[0]["y"] == [0.5, None, None, None]
+    assert metrics(api, job_id)[0] == {
+        "name": "loss", "rank": 0, "x": [1, 2, 3, 4, 5], "y": [1, 2, None, None, None], "bands": [],
+    }  # fmt: skip
 
 
-def test_spikes_and_the_newest_point_survive_thinning(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    job_id = submit_job()
-    an_attempt(sessions, job_id)
-    values = {step: 1 + step % 7 / 1000 for step in range(1, 20_001)} | {7777: 99.0, 12_345: -99.0, 20_000: 1.5}
-    metric_points(sessions, job_id, values.items())
-
-    for most in (4, 5, 100, 1000):
-        thinned = metrics(api, job_id, max_points=most)[0]
-        points = dict(zip(thinned["x"], thinned["y"], strict=True))
-        assert len(points) == len(thinned["x"]) <= most
-        assert list(points) == sorted(points)
-        assert points.items() <= values.items()
-        assert (next(iter(points)), points[20_000]) == (1, 1.5)
-        if most > 5:
-            assert (points[7777], points[12_345]) == (99.0, -99.0)
-    assert len(metrics(api, job_id, max_points=10_000)[0]["x"]) > 5000
-
-
-def test_thinned_metrics_keep_every_spike_with_its_value(
-    api: TestClient, submit_job: Submit, sessions: Sessions
-) -> None:
-    job_id = submit_job()
-    an_attempt(sessions, job_id)
-    random = np.random.default_rng(5)
-    ground = random.normal(2, 0.1, 100_000)
-    at = random.choice(len(ground), 50, replace=False)
-    ground[at] += random.choice([1, -1], 50) * random.uniform(2, 20, 50)
-    values = dict(enumerate(ground.tolist(), start=1))
-    spikes = {step: values[step] for step in (at + 1).tolist()}
-    metric_points(sessions, job_id, values.items())
-    (loss,) = metrics(api, job_id, max_points=500)
-    points = dict(zip(loss["x"], loss["y"], strict=True))
-
-    assert len(points) <= 500
-    assert spikes.items() <= points.items() <= values.items()
-    assert loss["x"][-1] == 100_000
-
-
-def test_a_wrong_query_is_refused(api: TestClient, submit_job: Submit, subtests: pytest.Subtests) -> None:
+def test_a_wrong_query_is_refused(api: TestClient, submit_job: Submit) -> None:
     wrong = {
         "metrics": [
-            "from=x",
             "to=nan",
             "from=inf",
-            "bands=-1",
             "bands=501",
             "rank=-2",
             "max_points=3",
-            "max_points=10001",
             "axis=rank",
             "name=%00",
             "names=loss",
-            "max_points=1e3",
         ],
         "utilization": ["axis=rank", "to=x", "max_points=0", "metric=noise", "metric=cpu_percent&metric=%00"],
-        "logs": [
-            "after=-1",
-            f"after={2**63}",
-            "before=0",
-            f"before={2**63}",
-            "tail=0",
-            "limit=10001",
-            "rank=-2",
-            "rank=x",
-            "search=",
-            "search=%00",
-            f"search={'x' * 201}",
-        ],
-        "events": ["limit=0", "cursor=x", "kind=ended"],
-        "attempts": ["limit=0", "cursor=x", f"cursor={'x' * 1001}"],
+        "logs": ["after=-1", f"before={2**63}", "tail=0", "limit=10001", "rank=x", "search=", "search=%00"],
+        "events": ["limit=0", "kind=ended"],
     }
     job_id = submit_job()
-    for part, queries in wrong.items():
-        for query in queries:
-            with subtests.test(part=part, query=query):
-                assert api.get(f"/v1/jobs/{job_id}/{part}?{query}").status_code == 422
+    paths = [f"/v1/jobs/{job_id}/{part}?{query}" for part, queries in wrong.items() for query in queries]
+    assert [path for path in paths if api.get(path).status_code != 422] == []
 
 
 def test_utilization_has_a_series_for_each_metric_and_slot(
@@ -219,24 +152,29 @@ def test_utilization_is_read_on_every_axis(api: TestClient, submit_job: Submit, 
     assert far == {"series": [], "hosts": []}
 
 
-def test_memory_is_shown_with_its_total(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
+def test_memory_is_shown_with_its_total_and_a_spike_is_kept(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     job_id = submit_job()
     an_attempt(sessions, job_id)
     with sessions.begin() as session:
         session.add(Host(name="ha", info={"memory_bytes": 2**36}))
         session.flush()
         session.add(Slot(host="ha", index=0, kind="gpu", name="gpu", memory_bytes=2**34))
-    samples(
-        sessions, job_id, [{"gpu_memory_bytes": 2**30, "memory_bytes": 2**31, "gpu_throttle": 4, "gpu_processes": 2}]
-    )
-    series = api.get(f"/v1/jobs/{job_id}/utilization").json()["series"]
+    sample = {"gpu_memory_bytes": 2**30, "memory_bytes": 2**31, "gpu_throttle": 4, "gpu_processes": 2}
+    samples(sessions, job_id, [sample | {"memory_bytes": 2**35} if i == 300 else sample for i in range(500)])
+    series = api.get(f"/v1/jobs/{job_id}/utilization?max_points=50").json()["series"]
 
-    assert [(one["metric"], one["unit"], one["limit"], one["y"]) for one in series] == [
-        ("gpu_memory_bytes", "bytes", 2**34, [2**30]),
-        ("gpu_throttle", "bits", None, [4]),
-        ("gpu_processes", "processes", None, [2]),
-        ("memory_bytes", "bytes", 2**36, [2**31]),
+    assert [(one["metric"], one["unit"], one["limit"], one["y"][0]) for one in series] == [
+        ("gpu_memory_bytes", "bytes", 2**34, 2**30),
+        ("gpu_throttle", "bits", None, 4),
+        ("gpu_processes", "processes", None, 2),
+        ("memory_bytes", "bytes", 2**36, 2**31),
     ]
+    memory = series[-1]
+    assert len(memory["x"]) <= 50
+    assert memory["y"][memory["x"].index(300)] == 2**35
+    assert (memory["x"][-1], memory["step"][-1]) == (499, 499)
 
 
 def test_utilization_includes_the_samples_of_the_hosts(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
@@ -286,17 +224,6 @@ def test_bands_hold_the_figures_of_each_stretch(api: TestClient, submit_job: Sub
     assert [band["max"] for band in utilization["bands"]] == [9, 19, 29, 39]
 
 
-def test_a_spike_of_utilization_survives_thinning(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    job_id = submit_job()
-    an_attempt(sessions, job_id)
-    samples(sessions, job_id, [{"cpu_percent": 100.0 if i == 3000 else 1.0} for i in range(5000)])
-    [series] = api.get(f"/v1/jobs/{job_id}/utilization?max_points=50").json()["series"]
-
-    assert len(series["x"]) <= 50
-    assert series["y"][series["x"].index(3000)] == 100.0
-    assert (series["x"][-1], series["step"][-1]) == (4999, 4999)
-
-
 def test_events_and_attempts_come_in_pages(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id, other_id = submit_job(), submit_job()
     with sessions.begin() as session:
@@ -323,8 +250,7 @@ def test_events_and_attempts_come_in_pages(api: TestClient, submit_job: Submit, 
     assert "token" not in rest["items"][0]
 
 
-def test_an_unknown_job_is_not_found(api: TestClient, subtests: pytest.Subtests) -> None:
+def test_an_unknown_job_is_not_found(api: TestClient) -> None:
     for part in ("metrics", "utilization", "logs", "events", "attempts"):
         for job_id in ("0000", "NOT-AN-ID", "a" * 33, "%00", "..%2F.."):
-            with subtests.test(part=part, job_id=job_id):
-                assert api.get(f"/v1/jobs/{job_id}/{part}").status_code == 404
+            assert api.get(f"/v1/jobs/{job_id}/{part}").status_code == 404, (part, job_id)

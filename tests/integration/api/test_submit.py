@@ -15,9 +15,7 @@ from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Slot
 from jobs.lifecycle.store import transition
-from jobs.model.scopes import Scope
 from jobs.model.states import EndReason, Status
-from jobs.people import tokens
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
 from jobs.scheduling import registration
@@ -73,23 +71,6 @@ def test_a_dry_run_says_the_plan_and_stores_nothing(api: TestClient, sessions: S
     assert how_many_jobs(sessions) == 0
 
 
-def test_every_wrong_field_is_named(api: TestClient, sessions: Sessions) -> None:
-    spec = {"dataset": {"source": "digits", "validatoin": 0.1}, "batch_size": "64", "gpus": 0, "colour": "red"}
-
-    assert wrong_fields(api.post("/v1/jobs", json=spec)) == ["dataset.validatoin", "gpus", "batch_size", "colour"]
-    assert how_many_jobs(sessions) == 0
-
-
-def test_a_spec_with_unavailable_data_and_an_unknown_model_is_refused(api: TestClient, sessions: Sessions) -> None:
-    spec = SPEC | {"dataset": {"source": "/etc"}, "model": "resnet51"}
-
-    for dry_run in (False, True):
-        refused = api.post("/v1/jobs", params={"dry_run": dry_run}, json=spec)
-        assert wrong_fields(refused) == ["dataset.source", "model.name"]
-    assert "HORA_DATA_ROOTS is not set" in refused.json()["detail"]
-    assert how_many_jobs(sessions) == 0
-
-
 @pytest.fixture
 def client_with_data(configuration: Settings, tmp_path: Path) -> Iterator[TestClient]:
     """A service whose operator allows a folder of data and a network."""
@@ -100,57 +81,44 @@ def client_with_data(configuration: Settings, tmp_path: Path) -> Iterator[TestCl
         yield client
 
 
-def test_data_below_a_root_is_accepted_and_a_typo_is_reported_at_once(
+def test_the_data_and_the_networks_of_this_site_are_accepted_and_a_typo_is_reported_at_once(
     client_with_data: TestClient, tmp_path: Path
 ) -> None:
-    def submit(source: str, **parameters: bool) -> Any:
-        return client_with_data.post("/v1/jobs", params=parameters, json=SPEC | {"dataset": source, "model": "chipnet"})
+    def submit(source: str, *, key: dict[str, str] | None = None, **parameters: bool) -> Any:
+        spec = SPEC | {"dataset": source, "model": "chipnet"}
+        return client_with_data.post("/v1/jobs", params=parameters, json=spec, headers=key)
 
     answer = submit("chips")
     assert answer.status_code == 201
     assert (answer.json()["plan"]["global_batch"], answer.json()["plan"]["train_samples"]) == (128, None)
-    assert submit(str(tmp_path / "chips")).status_code == 201
     assert submit("s3://bucket/sets/chips").status_code == 201  # not for the api to look at
     for typo in ("chops", str(tmp_path / "chops")):
         assert wrong_fields(submit(typo)) == wrong_fields(submit(typo, dry_run=True)) == ["dataset.source"]
     assert str(tmp_path) in submit("chops").json()["errors"][0]["message"]
-
-
-def test_a_network_that_the_operator_allows_can_be_trained(client_with_data: TestClient) -> None:
     assert client_with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:wide"}).status_code == 201
     assert wrong_fields(client_with_data.post("/v1/jobs", json=SPEC | {"model": "acme.nets:deep"})) == ["model.name"]
     assert "acme.nets:wide" in [model["name"] for model in client_with_data.get("/v1/models").json()["items"]]
 
-
-def test_a_repeated_key_is_answered_after_its_data_was_removed(client_with_data: TestClient, tmp_path: Path) -> None:
-    key, spec = {"Idempotency-Key": "k-1"}, SPEC | {"dataset": "chips"}
-    first = client_with_data.post("/v1/jobs", json=spec, headers=key)
+    key = {"Idempotency-Key": "k-1"}
+    first = submit("chips", key=key)
     (tmp_path / "chips").rename(tmp_path / "gone")
-
-    assert client_with_data.post("/v1/jobs", json=spec, headers=key).json() == first.json()
-    assert wrong_fields(client_with_data.post("/v1/jobs", json=spec)) == ["dataset.source"]
+    assert submit("chips", key=key).json() == first.json(), "the data is not looked at again"
+    assert wrong_fields(submit("chips")) == ["dataset.source"]
 
 
 def test_weights_of_a_job_are_those_that_it_succeeds_with(
     api: TestClient, sessions: Sessions, submit_job: Callable[..., str]
 ) -> None:
-    job_id, probe_id = submit_job(model="mlp"), submit_job(model="mlp", probe={})
+    job_id, failed_id, probe_id = submit_job(model="mlp"), submit_job(model="mlp"), submit_job(model="mlp", probe={})
 
-    def weights_error(weights: str, **parameters: bool) -> str:
-        answer = api.post("/v1/jobs", params=parameters, json=SPEC | {"model": {"name": "mlp", "weights": weights}})
+    def weights_error(weights: str, *, model: str = "mlp", **parameters: bool) -> str:
+        answer = api.post("/v1/jobs", params=parameters, json=SPEC | {"model": {"name": model, "weights": weights}})
         assert wrong_fields(answer) == ["model.weights"]
         message: str = answer.json()["errors"][0]["message"]
         return message
 
     assert weights_error("job:000000000000") == "there is no job 000000000000"
     assert weights_error(f"job:{probe_id}") == f"job {probe_id} is a batch probe, which leaves no weights"
-    failed_id = submit_job(model="mlp")
-    early = api.get(f"/v1/jobs/{submit_job(model={'name': 'mlp', 'weights': f'job:{job_id}'})}").json()
-    assert early["waiting"] == {
-        "position": None,
-        "reason": f"waits for job {job_id}, which is queued",
-        "starts_in_s": None,
-    }
     with sessions.begin() as session:
         for status in (Status.LAUNCHING, Status.RUNNING, Status.SUCCEEDED):
             transition(session, job_id, status)
@@ -160,11 +128,8 @@ def test_weights_of_a_job_are_those_that_it_succeeds_with(
         assert weights_error(f"job:{failed_id}", dry_run=dry_run) == (
             f"job {failed_id} failed (stalled): only a job that succeeds has weights to start from"
         )
-    late = api.get(f"/v1/jobs/{submit_job(model={'name': 'mlp', 'weights': f'job:{job_id}'})}").json()
-    assert late["waiting"]["position"] == 3
-    other_model = api.post("/v1/jobs", json=SPEC | {"model": {"name": "lenet5", "weights": f"job:{job_id}"}})
-    assert wrong_fields(other_model) == ["model.weights"]
-    assert "trains mlp" in other_model.json()["detail"]
+    assert "trains mlp" in weights_error(f"job:{job_id}", model="lenet5")
+    assert submit_job(model={"name": "mlp", "weights": f"job:{job_id}"})
 
 
 def test_a_job_waits_for_those_that_it_names(api: TestClient, submit_job: Callable[..., str]) -> None:
@@ -181,7 +146,6 @@ def test_a_job_waits_for_those_that_it_names(api: TestClient, submit_job: Callab
     ]
     (no_list,) = api.post("/v1/jobs", json=SPEC | {"after": first}).json()["errors"]
     assert no_list["message"] == f'must be a list, such as ["{first}"]'
-    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"after": [first] * 33})) == ["after"]
 
     second = submit_job(after=[first])
     third = api.post(f"/v1/jobs/{second}/clone", json={"after": [second]}).json()
@@ -190,61 +154,35 @@ def test_a_job_waits_for_those_that_it_names(api: TestClient, submit_job: Callab
     api.post(f"/v1/jobs/{first}/cancel")
     seen = api.get(f"/v1/jobs/{third['id']}", headers={"If-None-Match": tag}).json()
     assert (seen["status"], seen["end_reason"]) == ("cancelled", "dependency")
-    assert seen["error"] == (
-        f"job {first} was cancelled, and this job was to run after job {second}, which waited for it"
-    )
     again = api.post(f"/v1/jobs/{second}/clone")
     assert wrong_fields(again) == ["after.0"]
     assert api.post(f"/v1/jobs/{second}/clone", json={"after": []}).status_code == 201
 
 
-def test_a_batch_larger_than_the_data_is_refused(api: TestClient) -> None:
-    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"batch_size": 5000})) == ["batch_size"]
-
-
-def test_more_gpus_than_any_host_has_are_refused_with_the_number(api: TestClient, sessions: Sessions) -> None:
-    a_host(sessions, "ha", slots=2)
-    a_host(sessions, "hb", slots=4)
-    with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.host == "hb", Slot.index >= 3).values(retired_at=func.now()))
-
-    refused = api.post("/v1/jobs", json=SPEC | {"gpus": 4})
-    assert wrong_fields(refused) == ["gpus"]
-    assert "largest host has 3 slots" in refused.json()["errors"][0]["message"]
-    assert wrong_fields(api.post("/v1/jobs", params={"dry_run": True}, json=SPEC | {"gpus": 4})) == ["gpus"]
-    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"device": "gpu"})) == ["gpus"]
-    assert wrong_fields(api.post("/v1/jobs", json=SPEC | {"gpus": 999})) == ["gpus", "batch_size"]
-    assert how_many_jobs(sessions) == 0
-    assert api.post("/v1/jobs", json=SPEC | {"gpus": 3}).status_code == 201
-
-
 def test_gpus_that_no_host_has_are_refused_with_those_that_there_are(api: TestClient, sessions: Sessions) -> None:
-    a_mixed_host(
-        sessions, "ha", ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA H100", 85), cpus=4
-    )
+    a100 = ("NVIDIA A100-SXM4-40GB", 42)
+    a_mixed_host(sessions, "ha", a100, a100, a100, ("NVIDIA H100", 85), cpus=4)
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.index == 0).values(retired_at=func.now()))
 
-    def problem(**fields: object) -> tuple[str, str, str | None]:
-        answer = api.post("/v1/jobs", json=SPEC | {"gpus": 1} | fields)
+    def problem(*, dry_run: bool = False, **fields: object) -> tuple[str, str, str | None]:
+        answer = api.post("/v1/jobs", params={"dry_run": dry_run}, json=SPEC | {"gpus": 1} | fields)
         assert answer.status_code == 422, answer.text
         (error,) = answer.json()["errors"]
         return error["field"], error["message"], error["received"]
 
-    models = "the hosts have NVIDIA A100-SXM4-40GB (2), NVIDIA H100 (1)"
-    no_model = f"no host has a GPU whose name contains 'h1000': {models}; did you mean 'H100'?"
-    assert problem(gpu_model="h1000") == ("gpu_model", no_model, "h1000")
+    no_model = (
+        "no host has a GPU whose name contains 'h1000': the hosts have NVIDIA A100-SXM4-40GB (2), NVIDIA H100 (1)"
+    )
+    assert problem(gpu_model="h1000") == ("gpu_model", f"{no_model}; did you mean 'H100'?", "h1000")
     memories = "the hosts have NVIDIA A100-SXM4-40GB with 42.0 GB (2), NVIDIA H100 with 85.0 GB (1)"
-    assert problem(gpu_memory_gb=90) == ("gpu_memory_gb", f"no host has a GPU with at least 90 GB: {memories}", "90")
-    both = f"no host has a GPU whose name contains 'a100' and with at least 80 GB: {memories}"
-    assert problem(gpu_model="a100", gpu_memory_gb=80) == ("gpu_memory_gb", both, "80")
-    field, message, received = problem(gpus=3)
+    too_much = f"no host has a GPU with at least 90 GB: {memories}"
+    assert problem(gpu_memory_gb=90) == ("gpu_memory_gb", too_much, "90")
+    field, message, received = problem(gpus=3, dry_run=True)
     assert (field, received) == ("gpus", "3")
     assert "the largest group of one model is 2 x NVIDIA A100-SXM4-40GB; mixed_gpus: true would allow 3" in message
-    field, message, _ = problem(gpus=4)
-    assert message.endswith("its largest host has 2 gpu slots; device: cpu would use CPU slots")
-    field, message, _ = problem(gpus=2, gpu_model="h100")
-    assert (field, message) == (
-        "gpus", "more than this cluster has: its largest host has 1 GPU whose name contains 'h100'",
-    )  # fmt: skip
+    assert problem(gpus=4)[1].endswith("its largest host has 2 gpu slots; device: cpu would use CPU slots")
+    assert how_many_jobs(sessions) == 0
     for fields in ({"gpus": 2, "gpu_model": "a100"}, {"gpus": 3, "mixed_gpus": True}, {"gpus": 4, "device": "cpu"}):
         assert api.post("/v1/jobs", json=SPEC | fields).status_code == 201
     with sessions.begin() as session:
@@ -299,13 +237,9 @@ def test_a_strange_body_is_refused_without_an_internal_error(api: TestClient, su
         with subtests.test(body=body[:60]):
             answer = api.post("/v1/jobs", content=body, headers=JSON)
             assert answer.status_code == status, answer.text
-
-
-def test_a_body_that_is_not_json_is_refused(api: TestClient, subtests: pytest.Subtests) -> None:
-    for headers in ({"Content-Type": "text/plain"}, {"Content-Type": "application/x-yaml"}, {}):
-        with subtests.test(headers=headers):
-            answer = api.post("/v1/jobs", content=b"{}", headers=headers)
-            assert (answer.status_code, answer.json()["type"]) == (415, "urn:hora:problem:unsupported-media-type")
+    for headers in ({"Content-Type": "text/plain"}, {}):
+        answer = api.post("/v1/jobs", content=b"{}", headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (415, "urn:hora:problem:unsupported-media-type")
 
 
 def chunks(count: int) -> Iterator[bytes]:
@@ -321,49 +255,42 @@ def test_a_body_over_the_limit_is_refused_with_and_without_its_length(api: TestC
     assert api.post("/v1/jobs", content=chunks(16), headers=JSON).status_code == 422  # one MiB exactly, of blanks
 
 
-def test_a_repeated_idempotency_key_gets_the_first_answer(api: TestClient, sessions: Sessions) -> None:
-    key = {"Idempotency-Key": "k-1"}
+def test_a_repeated_key_gets_the_first_answer_of_its_owner(
+    api: TestClient, sessions: Sessions, client_of: Callable[..., TestClient], submit_job: Callable[..., str]
+) -> None:
+    key, clone_key = {"Idempotency-Key": "k-1"}, {"Idempotency-Key": "k-2"}
+    assert api.post("/v1/jobs", params={"dry_run": True}, json=SPEC, headers=key).status_code == 200
     first = api.post("/v1/jobs", json=SPEC, headers=key)
+    assert (first.status_code, "idempotency-replayed" in first.headers) == (201, False), "a dry run takes no key"
+    url = f"/v1/jobs/{first.json()['id']}/clone"
+    assert api.post(url, headers=clone_key).status_code == 201
+    other_url = f"/v1/jobs/{submit_job()}/clone"
     a_host(sessions, slots=1)  # would refuse it by now
 
     again = api.post("/v1/jobs", json=SPEC, headers=key)
     assert (again.status_code, again.json()) == (201, first.json())
     assert again.headers["idempotency-replayed"] == "true"
     assert again.headers["location"] == first.headers["location"]
-    assert "idempotency-replayed" not in first.headers
-    changed_request = api.post("/v1/jobs", json=SPEC | {"seed": 1}, headers=key)
-    assert (changed_request.status_code, changed_request.json()["type"]) == (
-        409,
-        "urn:hora:problem:idempotency-conflict",
-    )
-    assert how_many_jobs(sessions) == 1
-
-
-def test_a_refused_submission_leaves_its_key_free(api: TestClient, sessions: Sessions) -> None:
-    key = {"Idempotency-Key": "k-1"}
-    a_host(sessions, slots=1)
-    assert api.post("/v1/jobs", json=SPEC, headers=key).status_code == 422
+    refused_key = {"Idempotency-Key": "k-3"}
+    assert client_of("ann").post("/v1/jobs", json=SPEC, headers=refused_key).status_code == 422
     a_host(sessions, "hb", slots=2)
-
-    assert "idempotency-replayed" not in api.post("/v1/jobs", json=SPEC, headers=key).headers
-
-
-def test_an_idempotency_key_belongs_to_its_owner(api: TestClient, sessions: Sessions) -> None:
-    with sessions.begin() as session:
-        tokens.store_token(session, "hora_second", user="second", scope=Scope.SUBMIT)
-    key = {"Idempotency-Key": "k-1"}
-    first = api.post("/v1/jobs", json=SPEC, headers=key).json()
-    second = api.post("/v1/jobs", json=SPEC, headers=key | {"Authorization": "Bearer hora_second"}).json()
-
-    assert first["id"] != second["id"]
-    assert (first["owner"], second["owner"]) == ("admin", "second")
-
-
-def test_a_malformed_idempotency_key_is_refused(api: TestClient, subtests: pytest.Subtests) -> None:
-    for key in ("", "x" * 256, "caf\u00e9", "a\tb"):
-        with subtests.test(key=key):
-            headers = {b"Idempotency-Key": key.encode("latin-1")}
-            assert wrong_fields(api.post("/v1/jobs", json=SPEC, headers=headers)) == ["Idempotency-Key"]
+    study = {"name": "s", "base": {"dataset": "digits", "learning_rate": 0.001}, "grid": {"gpus": [1]}}
+    for path, body, headers in (
+        ("/v1/jobs", SPEC | {"gpus": 1}, key),
+        (url, SPEC, key),
+        (url, {"seed": 7}, clone_key),
+        ("/v1/studies", study, key),
+        (other_url, None, clone_key),
+    ):
+        answer = api.post(path, json=body, headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict"), path
+    assert how_many_jobs(sessions) == 3
+    for headers in (key, refused_key):  # one is another user's, and one is free, as its submission was refused
+        answer = client_of("ann").post("/v1/jobs", json=SPEC, headers=headers)
+        assert (answer.json()["owner"], "idempotency-replayed" in answer.headers) == ("ann", False)
+    for malformed in ("", "x" * 256, "caf\u00e9", "a\tb"):
+        raw = {b"Idempotency-Key": malformed.encode("latin-1")}
+        assert wrong_fields(api.post("/v1/jobs", json=SPEC, headers=raw)) == ["Idempotency-Key"]
 
 
 def test_concurrent_submissions_with_one_key_create_one_job(api: TestClient, sessions: Sessions) -> None:
@@ -419,6 +346,5 @@ def test_a_wrong_clone_is_refused(api: TestClient, submit_job: Callable[..., str
     assert wrong_fields(api.post(url, json={"batch": 1, "gpus": "two"})) == ["gpus", "batch"]
     assert wrong_fields(api.post(url, content=b"[1]", headers=JSON)) == [""]
     assert wrong_fields(api.post(url, content=b"[" * 50_000, headers=JSON)) == [""]
-    assert api.post(url, content=b"{}", headers={"Content-Type": "text/plain"}).status_code == 415
     assert api.post("/v1/jobs/0000/clone").status_code == 404
     assert how_many_jobs(sessions) == 1

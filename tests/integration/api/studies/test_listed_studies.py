@@ -1,4 +1,4 @@
-"""The list of studies: filtered by their jobs, and the best value of each."""
+"""The list of studies: its pages, its filters by jobs, and the best value of each study."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +10,8 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.model.states import Status
 from tests.integration.api.polls import Poll
+from tests.integration.api.studies.study_jobs import Json, job_ids, wrong_fields
 
-Json = dict[str, Any]
 BASE = {"dataset": "digits", "learning_rate": 0.001, "gpus": 1}
 
 
@@ -21,10 +21,6 @@ def submit(api: TestClient, name: str, **base: Any) -> Json:
     assert answer.status_code == 201, answer.text
     found: Json = answer.json()
     return found
-
-
-def job_ids(study: Json) -> list[str]:
-    return [job["id"] for cell in study["cells"] for job in cell["jobs"]]
 
 
 def succeed(sessions: Sessions, job_id: str, **metrics: float | None) -> None:
@@ -65,13 +61,18 @@ def test_a_study_is_listed_if_one_job_matches_all_filters(
     assert api.get("/v1/studies", params={"study": first["id"]}).status_code == 422
 
 
-def test_pages_belong_to_their_filters(api: TestClient) -> None:
-    for number in range(3):
-        submit(api, f"study {number}")
-    page = api.get("/v1/studies", params={"limit": 2, "status": "queued"}).json()
-    query = {"limit": 2, "cursor": page["next_cursor"]}
-    assert names(api, status="queued", **query) == ["study 0"]
-    assert api.get("/v1/studies", params=query).status_code == 422
+def test_pages_go_newest_first_and_belong_to_their_filters(api: TestClient) -> None:
+    ids = [submit(api, f"study {number}")["id"] for number in range(3)]
+    api.post(f"/v1/studies/{ids[1]}/cancel")
+    first = api.get("/v1/studies", params={"limit": 2}).json()
+    second = api.get("/v1/studies", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    lines = [*first["items"], *second["items"]]
+    assert ([line["id"] for line in lines], second["next_cursor"]) == (ids[::-1], None)
+    assert [(line["counts"]["cancelled"], line["complete"]) for line in lines] == [(0, False), (2, True), (0, False)]
+    assert "cells" not in lines[0]
+    assert wrong_fields(api.get("/v1/studies", params={"cursor": first["next_cursor"], "status": "queued"})) == [
+        "cursor"
+    ]
 
 
 def test_the_best_value_of_the_goal_is_that_of_jobs_that_succeeded(api: TestClient, sessions: Sessions) -> None:
@@ -94,10 +95,6 @@ def test_the_best_value_of_the_goal_is_that_of_jobs_that_succeeded(api: TestClie
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.study_id == accurate["id"]).values(status=Status.FAILED))
     assert best(api)["accurate"] is None
-
-
-def test_a_metric_that_is_no_number_is_no_best_value(api: TestClient, sessions: Sessions) -> None:
-    study = submit(api, "diverged")
-    for job_id in job_ids(study):
-        succeed(sessions, job_id, val_accuracy=None)
-    assert best(api) == {"diverged": None}
+    for job_id in job_ids(lossy):
+        succeed(sessions, job_id, val_loss=None)
+    assert best(api)["lossy"] is None, "all diverged"

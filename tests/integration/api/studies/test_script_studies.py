@@ -54,18 +54,3 @@ def test_a_study_of_a_regression_is_about_its_error(
     assert "The goal is val_mae: lower is better." in page
     rows = list(csv.DictReader(io.StringIO(api.get(path, params={"format": "csv"}).text)))
     assert [float(row["metrics.val_mae"]) for row in rows] == pytest.approx([0.33, 0.205])
-    assert api.get(path, params={"format": "png"}).content.startswith(b"\x89PNG")
-
-
-def test_the_goal_of_the_base_decides(
-    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json], tmp_path: Path
-) -> None:
-    a_host(sessions)
-    base = script_of(sessions, goal={"metric": "val_r2", "mode": "max"})
-    study = submit_study(base=base, grid={"params.lr": [1, 2]}, repeats=1, target=0.65)
-    for job_id, maes in zip(job_ids(study), [[0.5, 0.3], [0.3, 0.4]], strict=True):
-        run(sessions, job_id, tmp_path, regression(maes))
-    report = api.get(f"/v1/studies/{study['id']}/report").json()
-    assert report["target"] == {"metric": "val_r2", "value": 0.65, "chosen_by": "study"}
-    assert [cell["time_to_target_s"]["mean"] for cell in report["cells"]] == [4.0, 2.0]
-    assert report["cells"][1]["metrics"]["val_r2"]["mean"] == pytest.approx(0.7)

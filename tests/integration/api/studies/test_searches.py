@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -53,12 +54,8 @@ def test_a_dry_run_shows_the_space_and_checks_its_ends(api: TestClient, sessions
     nowhere = {"dataset": ["digits", "digit"]}
     answer = api.post("/v1/studies", json={"base": BASE, "search": SEARCH | {"space": nowhere, "trials": 2}})
     assert wrong_fields(answer) == ["search.space.dataset[1].source"]
-    for field, value in (("prune", "hyperband"), ("method", "bayes"), ("parallel", 0), ("trials", 10**6), ("mode", 1)):
-        answer = api.post("/v1/studies", json={"base": BASE, "search": SEARCH | {field: value}})
-        assert [name.partition(".name")[0] for name in wrong_fields(answer)] == [f"search.{field}"]
-    assert wrong_fields(api.post("/v1/studies", json={"base": BASE, "search": SEARCH | {"space": {}}})) == [
-        "search.space"
-    ]
+    answer = api.post("/v1/studies", json={"base": BASE, "search": SEARCH | {"space": {}, "method": "bayes"}})
+    assert sorted(wrong_fields(answer)) == ["search.method", "search.space"]
 
 
 def test_a_search_begins_its_trials_one_after_the_other_and_ends(
@@ -158,20 +155,23 @@ def test_a_pause_a_cancel_and_a_resume_hold_for_the_trials_to_come(
     assert [cell["jobs"][0]["replaced"] == [] for cell in api.get(path).json()["cells"]].count(False) == 1
 
 
-def test_failed_and_empty_trials_are_told_as_failed(lab: Lab, submit: Callable[..., Json]) -> None:
-    study = submit(trials=4, prune=None)
-    for reason in (EndReason.INTERNAL_ERROR, EndReason.COMPLETED, EndReason.COMPLETED, EndReason.COMPLETED):
+def test_trials_are_told_by_their_usable_epochs_each_once(lab: Lab, submit: Callable[..., Json]) -> None:
+    study = submit(trials=5, prune=None)
+    for epochs in ([], [], [math.nan], [math.nan, 0.5], [0.5, 0.9]):
         lab.search()
         (job,) = lab.live(study["id"])
         lab.begin(job)
-        if job.study_cell == 2:
-            lab.epoch(job, 1, float("nan"))
-        if job.study_cell == 3:
-            lab.epoch(job, 1, float("nan"))
-            lab.epoch(job, 2, 0.5)
-        lab.end(job, reason)
+        for epoch, value in enumerate(epochs, 1):
+            lab.epoch(job, epoch, value)
+        if job.study_cell == 4:  # it runs its second epoch again
+            lab.end(job, EndReason.PREEMPTED)
+            lease = lab.begin(job)
+            with lab.sessions.begin() as session:
+                leases.resumed(session, lease, 10)
+            lab.epoch(job, 2, 0.6)
+        lab.end(job, EndReason.INTERNAL_ERROR if job.study_cell == 0 else EndReason.COMPLETED)
     assert [(told.state, told.objective) for told in lab.told(study["id"])] == [
-        ("failed", None), ("failed", None), ("failed", None), ("complete", 0.5)
+        ("failed", None), ("failed", None), ("failed", None), ("complete", 0.5), ("complete", 0.6)
     ]  # fmt: skip
 
 
@@ -193,22 +193,6 @@ def test_a_pruned_trial_ends_whatever_becomes_of_its_attempt(lab: Lab, submit: C
             (Status.SUCCEEDED, EndReason.PRUNED, None), (Status.SUCCEEDED, EndReason.COMPLETED, None)
         ]  # fmt: skip
     assert [told.state for told in lab.told(study["id"])] == ["running", "complete", "pruned"]
-
-
-def test_an_epoch_that_was_run_again_counts_once(lab: Lab, submit: Callable[..., Json]) -> None:
-    study = submit(trials=1, prune=None)
-    lab.search()
-    (job,) = lab.live(study["id"])
-    lab.begin(job)
-    lab.epoch(job, 1, 0.5)
-    lab.epoch(job, 2, 0.9)
-    lab.end(job, EndReason.PREEMPTED)
-    lease = lab.begin(job)
-    with lab.sessions.begin() as session:
-        leases.resumed(session, lease, 10)
-    lab.epoch(job, 2, 0.6)
-    lab.end(job)
-    assert [told.objective for told in lab.told(study["id"])] == [0.6]
 
 
 def test_what_a_submission_would_be_refused_for_holds_a_search_back(
