@@ -1,6 +1,5 @@
 """What jobs cost by the prices of the service: an hour of an attempt's slots, a job, and the cells of a report."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -99,20 +98,3 @@ def test_cells_of_a_report_have_the_cost_of_all_attempts(
         with TestClient(app_for(other)) as client:
             cell = client.get(path, headers=tag).json()["cells"][0]  # another price is another answer
             assert (cell["cost"] and cell["cost"]["mean"]) == cost
-
-
-def test_a_project_has_the_cost_of_this_month(api: TestClient, sessions: Sessions) -> None:
-    job_id = api.post("/v1/jobs", json={"dataset": "digits"}).json()["id"]
-    month = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-
-    def hold(number: int, from_h: float, to_h: float | None, *devices: str) -> None:
-        times = [None if hours is None else month + timedelta(hours=hours) for hours in (from_h, to_h)]
-        values = {"created_at": times[0], "ended_at": times[1], "gpus": len(devices), "shares": [share(*devices)]}
-        an_attempt(sessions, job_id, number, **values)
-
-    assert api.get("/v1/projects/default").json()["usage"]["cost"] == 0
-    hold(1, -90, -80, "Tesla T4")
-    hold(2, -1, 1, "NVIDIA H100 NVL", "Tesla T4")
-    hold(3, 2, 3, "cpu", "cpu")
-    assert api.get("/v1/projects/default").json()["usage"]["cost"] == pytest.approx(4 + 2 + 0.2)
-    assert api.get("/v1/projects").json()["items"][0]["usage"]["cost"] is None

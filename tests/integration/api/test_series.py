@@ -44,7 +44,7 @@ def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submit_jo
         {"name": "accuracy", "rank": -1, "x": [1, 2], "y": [0.5, 0.75], "bands": []}
     ]
     assert len(metrics(api, job_id, name=["loss", "accuracy"])) == 3
-    assert [len(one["x"]) for one in metrics(api, job_id, name="loss", max_points=5)] == [5, 5]
+    assert all(len(one["x"]) <= 5 for one in metrics(api, job_id, name="loss", max_points=5))
     assert metrics(api, job_id, name="acuracy") == []  # it may come yet
     api.post(f"/v1/jobs/{job_id}/cancel")
     assert api.get(f"/v1/jobs/{job_id}").json()["ended_at"] is not None

@@ -89,45 +89,34 @@ def test_a_range_has_a_length(api: TestClient) -> None:
     assert api.get("/v1/usage", params=months).status_code == 200
     message = field_error(api.get("/v1/usage", params=months | {"until": "2025-01-01"}), "from")
     assert message == "2020-01-31 to 2025-01-01 are 61 months; at most 60"
-    assert "119,988 months" in field_error(
-        api.get("/v1/usage", params={"from": "0001-01-01", "until": "9999-12-31"}), "from"
-    )
+    ages = {"from": "0001-01-01", "until": "9999-12-31"}
+    assert "119,988 months" in field_error(api.get("/v1/usage", params=ages), "from")
     backwards = {"from": "2024-12-02", "until": "2024-12-01"}
     message = field_error(api.get("/v1/usage", params=backwards), "from")
     assert message == "must not be after until (2024-12-01)"
     assert "must not be after until" in field_error(api.get("/v1/usage", params={"from": "2999-01-01"}), "from")
 
 
-@pytest.mark.parametrize(
-    ("params", "field", "words"),
-    [
+def test_every_wrong_parameter_is_named(api: TestClient, used: Callable[..., str], subtests: pytest.Subtests) -> None:
+    api.post("/v1/projects", json={"name": "vision"})
+    used("2025-05-01", owner="ada")
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({"from": "yesterday"}, "from", "must be a date, such as"),
-        ({"from": "1767225600"}, "from", "must be a date, such as"),
         ({"until": "2025-02-29"}, "until", "must be a date, such as"),
         ({"until": "2025-05-01T00:00:00"}, "until", "must be a date, such as"),
-        ({"until": ""}, "until", "must be a date, such as"),
         ({"until": "20250501"}, "until", "must be a date, such as"),
         ({"by": "projct"}, "by.0", "did you mean 'project'?"),
         ({"by": ["project", "user", "host"]}, "by", "must have at most 2 items, not 3"),
         ({"period": "days"}, "period", "did you mean 'day'?"),
         ({"format": "xml"}, "format", "must be 'json' or 'csv'"),
         ({"untill": "2025-05-01"}, "untill", "did you mean until?"),
-        ({"owner": "ada"}, "owner", "no such query parameter"),
         ({"project": "visoin"}, "project", "there is no such project; did you mean vision?"),
-        ({"project": "\x00"}, "project", "one line of text"),
         ({"user": "adaa"}, "user", "there is no such user; did you mean ada?"),
         ({"user": "x" * 300}, "user", "must have at most 255 characters"),
-    ],
-)
-def test_a_wrong_parameter_is_named(
-    api: TestClient, used: Callable[..., str], params: dict[str, Any], field: str, words: str
-) -> None:
-    api.post("/v1/projects", json={"name": "vision"})
-    used("2025-05-01", owner="ada")
-    assert words in field_error(api.get("/v1/usage", params=params), field)
-
-
-def test_every_wrong_parameter_is_named_at_once(api: TestClient) -> None:
+    ]
+    for params, field, words in cases:
+        with subtests.test(params=params):
+            assert words in field_error(api.get("/v1/usage", params=params), field)
     wrong = {"from": "2025-01-02", "until": "2025-01-01", "project": "nobody", "user": "nobody"}
     errors = problem(api.get("/v1/usage", params=wrong), 422, "invalid-request")["errors"]
     assert [(error["field"], error["received"]) for error in errors] == [
@@ -172,6 +161,7 @@ def test_the_cost_of_a_project_is_that_of_its_usage_this_month(
     assert usage == {"gpu_hours": 1.75, "jobs": 3, "cost": 2 * (1 + 0.25 + 0.0625)}
     assert api.get("/v1/projects/vision").json()["usage"]["cost"] == usage["cost"]
     assert api.get("/v1/projects/default").json()["usage"]["cost"] == 0
+    assert api.get("/v1/projects").json()["items"][0]["usage"]["cost"] is None
 
 
 def end(api: TestClient, *job_ids: str) -> None:
