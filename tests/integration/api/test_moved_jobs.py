@@ -88,6 +88,7 @@ def test_it_takes_the_rights_for_both_projects(api: TestClient, client_of: Clien
         return client.patch(f"/v1/jobs/{job_id}", json={"project": project}).status_code
 
     assert status(eve, "vision") == status(bob, "ours") == 403, "it is not theirs"
+    assert "belongs to ada, in the project default" in refusal(eve.post(f"/v1/jobs/{job_id}/cancel"))[1]
     why = "the project closed takes jobs only from its members and from admins"
     assert refusal(ada.patch(f"/v1/jobs/{job_id}", json={"project": "closed"})) == (403, why)
     assert status(client_of("ada", "read"), "vision") == 403
@@ -105,16 +106,6 @@ def test_a_job_that_has_not_ended_stays(api: TestClient, submit_job: Submit, ses
         why = f"job {job_id} is {status}: it can move to another project when it has ended; cancel it, or wait"
         assert (*refusal(refused), refused.json()["type"]) == (409, why, "urn:hora:problem:job-not-ended")
         assert api.patch(f"/v1/jobs/{job_id}", json={"project": "default"}).status_code == 200, "it is there"
-
-
-def test_a_job_of_a_study_stays_with_its_study(api: TestClient, end: End) -> None:
-    api.post("/v1/projects", json={"name": "vision"})
-    study = api.post("/v1/studies", json={"base": SPEC, "grid": {"seed": [1]}}).json()
-    job_id = study["cells"][0]["jobs"][0]["id"]
-    end(job_id)
-    refused = api.patch(f"/v1/jobs/{job_id}", json={"project": "vision"})
-    why = f"job {job_id} belongs to study {study['id']}: jobs of a study stay in its project; move the whole study"
-    assert (*refusal(refused), refused.json()["type"]) == (409, why, "urn:hora:problem:job-in-use")
 
 
 def test_a_project_that_takes_no_jobs_is_named_with_those_that_do(

@@ -1,6 +1,6 @@
 """What a browser gets: the page's files, the page at every address outside the API, and the page's policy."""
 
-import gzip
+import re
 from pathlib import Path
 
 import brotli
@@ -42,33 +42,27 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     return serve(folder)
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_a_browser_gets_the_page_at_its_addresses(browser: TestClient, path: str) -> None:
-    answer = browser.get(path, headers=BROWSER)
-
-    assert (answer.status_code, answer.text) == (200, INDEX)
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["cache-control"] == "no-cache"
-    again = browser.get(path, headers=BROWSER | {"If-None-Match": answer.headers["etag"]})
-    assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/v1", "/v1/", "/v1/jobz", "/v1/jobs/a/b/c", "/healthz/", "/readyz/x", "/metrics/x", "/docs/x", "/openapi.json/x",
-     "/logout/x", "/assets/index-00000000.js", "/assets", "/assets/"],
-)  # fmt: skip
-def test_an_unknown_api_path_is_a_problem_for_browsers_too(browser: TestClient, path: str) -> None:
-    answer = browser.get(path, headers=BROWSER)
-
-    assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert "cache-control" not in answer.headers
-
-
-def test_scripts_get_no_page_for_a_misspelt_address(browser: TestClient) -> None:
+def test_a_browser_gets_the_page_at_its_addresses(browser: TestClient) -> None:
+    for path in PAGES:
+        answer = browser.get(path, headers=BROWSER)
+        assert (answer.status_code, answer.text) == (200, INDEX), path
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert answer.headers["cache-control"] == "no-cache"
+        again = browser.get(path, headers=BROWSER | {"If-None-Match": answer.headers["etag"]})
+        assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
     for accept in ("*/*", "application/json"):
-        assert browser.get("/jobs", headers={"Accept": accept}).status_code == 404
+        assert browser.get("/jobs", headers={"Accept": accept}).status_code == 404, "a script gets no page"
+
+
+def test_an_unknown_api_path_is_a_problem_for_browsers_too(browser: TestClient) -> None:
+    for path in (
+        "/v1", "/v1/", "/v1/jobz", "/v1/jobs/a/b/c", "/healthz/", "/readyz/x", "/metrics/x", "/docs/x",
+        "/openapi.json/x", "/logout/x", "/assets/index-00000000.js", "/assets", "/assets/",
+    ):  # fmt: skip
+        answer = browser.get(path, headers=BROWSER)
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found"), path
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "cache-control" not in answer.headers
 
 
 def test_browsers_may_cache_files_with_a_hash_in_their_name(browser: TestClient) -> None:
@@ -78,15 +72,6 @@ def test_browsers_may_cache_files_with_a_hash_in_their_name(browser: TestClient)
     assert answer.headers["content-type"].startswith("text/javascript")
     assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert browser.get("/icon.svg").headers["cache-control"] == "no-cache"
-
-
-def test_files_are_compressed_on_request(browser: TestClient) -> None:
-    with browser.stream("GET", "/assets/index-1a2b3c4d.js", headers={"Accept-Encoding": "gzip"}) as answer:
-        packed = b"".join(answer.iter_raw())
-
-    assert answer.headers["content-encoding"] == "gzip"
-    assert len(packed) < len(SCRIPT) / 10
-    assert gzip.decompress(packed).decode() == SCRIPT
 
 
 @pytest.mark.parametrize("takes", ["br", "gzip, deflate, br, zstd", "gzip;q=0.5, BR; q=1"])
@@ -110,7 +95,8 @@ def test_a_packed_file_is_not_sent_to_others(browser: TestClient, takes: str) ->
     answer = browser.get("/assets/packed-5e6f.js", headers={"Accept-Encoding": takes})
 
     assert answer.text == SCRIPT
-    assert answer.headers.get("content-encoding") in (None, "gzip")
+    assert answer.headers.get("content-encoding") == ("gzip" if "gzip" in takes else None)
+    assert int(answer.headers["content-length"]) < len(SCRIPT) / 10 or "gzip" not in takes
     assert "Accept-Encoding" in answer.headers["vary"]
 
 
@@ -123,16 +109,14 @@ def test_the_page_has_a_strict_content_security_policy(browser: TestClient) -> N
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/..%2fsecret.txt", "/%2e%2e/secret.txt", "/assets/..%2f..%2fsecret.txt", "/assets/%2e%2e%2f%2e%2e%2fsecret.txt",
-     "/link.txt", "/..%5csecret.txt", "/%2fetc%2fpasswd", "/assets/%2fetc%2fpasswd", "/%00", "/assets/%00",
-     "/" + "a" * 300],
-)  # fmt: skip
-def test_nothing_outside_the_folder_is_served(browser: TestClient, path: str) -> None:
-    answer = browser.get(path)
-
-    assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found")
+def test_nothing_outside_the_folder_is_served(browser: TestClient) -> None:
+    for path in (
+        "/..%2fsecret.txt", "/%2e%2e/secret.txt", "/assets/..%2f..%2fsecret.txt",
+        "/assets/%2e%2e%2f%2e%2e%2fsecret.txt", "/link.txt", "/..%5csecret.txt", "/%2fetc%2fpasswd",
+        "/assets/%2fetc%2fpasswd", "/%00", "/assets/%00", "/" + "a" * 300,
+    ):  # fmt: skip
+        answer = browser.get(path)
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found"), path
 
 
 def test_other_methods_on_a_file_are_refused(browser: TestClient) -> None:
@@ -146,10 +130,10 @@ def test_other_methods_on_a_file_are_refused(browser: TestClient) -> None:
 
 def test_a_visit_writes_one_line_to_the_log(browser: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
     for path in ("/hosts", "/assets/index-1a2b3c4d.js", "/assets/index-00000000.js"):
-        browser.get(path, headers=BROWSER)
+        browser.get(path, headers=BROWSER | {"X-Request-ID": "asked-by-me"})
     logged = capsys.readouterr().out
 
-    assert "path=/hosts" in logged
+    assert re.search("path=/hosts .*request_id=asked-by-me", logged)
     assert "index-1a2b3c4d" not in logged
     assert "index-00000000" in logged
 

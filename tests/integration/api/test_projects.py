@@ -200,26 +200,6 @@ def test_a_job_needs_an_existing_project_that_is_not_archived(
     assert "all jobs of a study belong to one project" in varied
 
 
-def test_a_closed_project_takes_jobs_of_its_members_and_admins(
-    api: TestClient, client_of: ClientOf, vision: Callable[..., Any]
-) -> None:
-    vision(is_open=False)
-    ada, spec = client_of("ada"), SPEC | {"project": "vision"}
-    for query in ("", "?dry_run=true"):
-        refused = problem(ada.post(f"/v1/jobs{query}", json=spec), 403, "forbidden")
-        assert "the project vision takes jobs only from its members and from admins" in refused["detail"]
-        problem(ada.post(f"/v1/studies{query}", json=STUDY), 403, "forbidden")
-    assert "vision" not in field_error(ada.post("/v1/jobs", json=SPEC | {"project": "no"}), "project")
-    assert api.post("/v1/jobs", json=spec).status_code == 201
-    api.put("/v1/projects/vision/members/ada")
-    job = ada.post("/v1/jobs", json=spec).json()
-    assert ada.post("/v1/studies", json=STUDY).json()["project"] == "vision"
-    assert ada.post(f"/v1/jobs/{job['id']}/clone").json()["project"] == "vision"
-    assert ada.post(f"/v1/jobs/{job['id']}/clone", json={"project": "default"}).json()["project"] == "default"
-    api.delete("/v1/projects/vision/members/ada")
-    problem(ada.post(f"/v1/jobs/{job['id']}/clone"), 403, "forbidden")
-
-
 def test_a_job_that_its_project_could_never_hold_is_refused(api: TestClient, vision: Callable[..., Any]) -> None:
     vision(max_slots=1)
     spec = SPEC | {"project": "vision"}

@@ -1,9 +1,8 @@
-"""HTTP to the letter: compression, HEAD, request ids, old keys, and pages of short lists."""
+"""HTTP to the letter: compression, HEAD, old keys, and pages of short lists."""
 
 from collections.abc import Callable
 from datetime import timedelta
 
-import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
@@ -58,14 +57,6 @@ def test_head_answers_like_get_without_the_body(api: TestClient, submit_job: Sub
     assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
 
 
-def test_the_id_of_a_request_is_in_its_log_line_and_in_its_problem(
-    api: TestClient, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answer = api.get("/v1/jobs/0000", headers={"X-Request-ID": "asked-by-me"})
-    assert answer.json()["request_id"] == answer.headers["x-request-id"] == "asked-by-me"
-    assert "request_id=asked-by-me" in capsys.readouterr().out
-
-
 def test_old_idempotency_keys_are_removed(api: TestClient, sessions: Sessions) -> None:
     for key in ("old", "new"):
         api.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": key})
@@ -80,17 +71,10 @@ def test_old_idempotency_keys_are_removed(api: TestClient, sessions: Sessions) -
 def test_short_lists_have_pages_too(api: TestClient, sessions: Sessions) -> None:
     for name in ("hc", "ha", "hb"):
         a_host(sessions, name, slots=1)
-    for path, key, most in (("/v1/hosts", "name", 2), ("/v1/models", "name", 3)):
-        names, cursor, pages = [], "", 0
-        while True:
-            document = api.get(f"{path}?limit={most}{cursor}").json()
-            assert len(document["items"]) <= most
-            names += [item[key] for item in document["items"]]
-            pages += 1
-            if document["next_cursor"] is None:
-                break
-            cursor = f"&cursor={document['next_cursor']}"
-        assert pages > 1
-        assert names == sorted(set(names))
-        assert names == [item[key] for item in api.get(path).json()["items"]]
-        assert api.get(f"{path}?cursor=x").status_code == 422
+    for path in ("/v1/hosts", "/v1/models"):
+        names = [item["name"] for item in api.get(path).json()["items"]]
+        first = api.get(path, params={"limit": 2}).json()
+        rest = api.get(path, params={"cursor": first["next_cursor"]}).json()
+        assert [item["name"] for item in first["items"]] == names[:2]
+        assert [item["name"] for item in rest["items"]] == names[2:] == sorted(names)[2:]
+        assert rest["next_cursor"] is None

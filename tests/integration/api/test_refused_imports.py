@@ -110,20 +110,20 @@ REFUSED: Mapping[str, tuple[Callable[[bytes], bytes], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
 def test_what_is_damaged_or_hostile_is_refused_at_its_place(
-    api: TestClient, sessions: Sessions, folder: Path, case: str
+    api: TestClient, sessions: Sessions, folder: Path, subtests: pytest.Subtests
 ) -> None:
-    change, field, message = REFUSED[case]
-    answer = send(api, change(bytes_of(folder)))
-    assert answer.status_code == 422, answer.text
-    assert answer.headers["Content-Type"] == "application/problem+json"
-    (error, *_) = answer.json()["errors"]
-    assert (error["field"], message in error["message"]) == (field, True), error
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(Job)) == 0
-        assert session.scalar(select(func.count()).select_from(LogLine)) == 0
-        assert session.scalar(select(func.count()).select_from(Upload).where(Upload.removed_at.is_(None))) == 0
+    for case, (change, field, message) in REFUSED.items():
+        with subtests.test(case=case):
+            answer = send(api, change(bytes_of(folder)))
+            assert answer.status_code == 422, answer.text
+            assert answer.headers["Content-Type"] == "application/problem+json"
+            (error, *_) = answer.json()["errors"]
+            assert (error["field"], message in error["message"]) == (field, True), error
+            with sessions() as session:
+                assert session.scalar(select(func.count()).select_from(Job)) == 0
+                assert session.scalar(select(func.count()).select_from(LogLine)) == 0
+                assert session.scalar(select(func.count()).where(Upload.removed_at.is_(None))) == 0
 
 
 _COMPUTED = ("/analysis", "/advice", "/utilization")

@@ -1,4 +1,4 @@
-"""Whoever may not do a thing now may not do it by what they began."""
+"""Whoever may not do a thing now may not do it by what they began. `rights/table.py` says what they may request."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import AuditEntry, Job, Token, WebhookDelivery
+from jobs.db.tables import Job, Token, WebhookDelivery
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox
@@ -83,50 +83,6 @@ def errors_of_deliveries(sessions: Sessions) -> list[str | None]:
         return list(session.scalars(select(WebhookDelivery.error).order_by(WebhookDelivery.id)))
 
 
-def test_a_former_member_resumes_neither_jobs_nor_studies_of_a_closed_project(
-    api: TestClient, alice: TestClient, sessions: Sessions
-) -> None:
-    job_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
-    study_id = alice.post("/v1/studies", json={"base": IN_VISION, "grid": {"seed": [1, 2]}}).json()["id"]
-    alice.post(f"/v1/jobs/{job_id}/pause")
-    alice.post(f"/v1/studies/{study_id}/cancel")
-    leaves(api)
-
-    expected = "the project vision takes jobs only from its members and from admins"
-    for path in (f"/v1/jobs/{job_id}/resume", f"/v1/studies/{study_id}/resume", f"/v1/jobs/{job_id}/clone"):
-        assert refusal(alice.post(path)) == expected
-    with sessions() as session:
-        assert session.scalar(select(func.count()).where(Job.project == "vision")) == 3
-        assert session.scalar(select(func.count()).where(AuditEntry.action.in_(["job.resumed", "study.resumed"]))) == 0
-    assert alice.post(f"/v1/jobs/{job_id}/cancel").status_code == 202  # ending one's own job is always allowed
-    joins(api)
-    assert alice.post(f"/v1/studies/{study_id}/resume").json()["counts"]["queued"] == 2
-
-
-@pytest.mark.parametrize("way", ["leaves", "disabled"])
-def test_nobody_resumes_jobs_in_the_name_of_an_owner_who_may_not_submit(
-    api: TestClient, client_of: ClientOf, alice: TestClient, sessions: Sessions, way: str
-) -> None:
-    bob = client_of("bob")
-    api.put("/v1/projects/vision/members/bob")
-    job_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
-    study_id = alice.post("/v1/studies", json={"base": IN_VISION, "grid": {"seed": [1, 2]}}).json()["id"]
-    bob.post(f"/v1/jobs/{job_id}/pause")
-    bob.post(f"/v1/studies/{study_id}/cancel")
-    is_disabled(api) if way == "disabled" else leaves(api)
-
-    why = "the project vision is closed, and its owner alice is no member"
-    why = "its owner alice is disabled" if way == "disabled" else why
-    for noun, own_id in (("job", job_id), ("study", study_id)):
-        collection = {"job": "jobs", "study": "studies"}[noun]
-        for client in (bob, api):
-            message = refusal(client.post(f"/v1/{collection}/{own_id}/resume"))
-            assert message == f"{noun} {own_id} cannot be resumed: {why}; submit it again as your own"
-    assert bob.post(f"/v1/jobs/{job_id}/clone").json()["owner"] == "bob"
-    with sessions() as session:
-        assert session.scalar(select(func.count()).where(Job.owner == "alice")) == 3
-
-
 @pytest.mark.parametrize("way", ["leaves", "disabled"])
 def test_a_queued_job_waits_while_its_owner_may_not_submit(
     api: TestClient, alice: TestClient, sessions: Sessions, way: str
@@ -146,6 +102,8 @@ def test_a_queued_job_waits_while_its_owner_may_not_submit(
     )
     assert after.json()["waiting"] == {"position": None, "reason": why, "starts_in_s": None}
     assert api.get(f"/v1/jobs/{other_id}").json()["waiting"]["position"] == 1
+    resumed = refusal(api.post(f"/v1/jobs/{job_id}/resume"))
+    assert resumed == f"job {job_id} cannot be resumed: {why}; submit it again as your own"
     is_disabled(api, disabled=False) if way == "disabled" else joins(api)
     assert placeable(sessions) == [job_id, other_id]
     assert place(sessions, job_id)

@@ -49,23 +49,17 @@ def a_study(client: TestClient, cells: int = 2, **changes: Any) -> str:
     return study_id
 
 
-def test_notes_of_a_study_are_limited_in_number(client_of: Clients, sessions: Sessions) -> None:
+def test_notes_of_a_study_are_limited_in_number_and_in_size(client_of: Clients, sessions: Sessions) -> None:
     alice = client_of("alice")
-    study_id = a_study(alice)
+    many, long = a_study(alice), a_study(alice)
     with sessions.begin() as session:
-        rows = [{"study_id": study_id, "author": "alice", "text": "short"}] * store.MOST_NOTES
-        session.execute(insert(StudyNote), rows)
-    detail = problem(alice.post(f"/v1/studies/{study_id}/notes", json={"text": "one more"}), "too-many-notes")
+        row = {"author": "alice", "text": "short"}
+        session.execute(insert(StudyNote), [row | {"study_id": many}] * store.MOST_NOTES)
+        session.execute(insert(StudyNote), [row | {"study_id": long, "text": "x" * 10_000}] * 20)
+    detail = problem(alice.post(f"/v1/studies/{many}/notes", json={"text": "one more"}), "too-many-notes")
     assert "200 notes, the most allowed" in detail
-
-
-def test_notes_of_a_study_are_limited_in_size(client_of: Clients) -> None:
-    alice = client_of("alice")
-    study_id = a_study(alice)
-    notes = [alice.post(f"/v1/studies/{study_id}/notes", json={"text": "x" * 10_000}) for _ in range(21)]
-    assert [note.status_code for note in notes] == [201] * 20 + [409]
-    assert "have 200,000 of 200,000 characters; this one has 10,000" in problem(notes[-1], "too-many-notes")
-    assert len(alice.get(f"/v1/studies/{study_id}").content) < 300_000
+    detail = problem(alice.post(f"/v1/studies/{long}/notes", json={"text": "x" * 10_000}), "too-many-notes")
+    assert "have 200,000 of 200,000 characters; this one has 10,000" in detail
 
 
 def test_a_user_has_a_share_of_the_queue(client_of: Clients, api: TestClient) -> None:
@@ -151,24 +145,22 @@ def test_repeated_changes_that_change_nothing_write_no_rows(client_of: Clients, 
         assert session.scalar(select(func.count()).select_from(AuditEntry)) == before + 5
 
 
-def test_requests_that_take_long_cost_more(client_of: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "TURN_S_OF_A_REQUEST", 1e-5)
-    alice = client_of("alice", rate_limit_per_s=5.0)
-    study = {"base": SPEC, "grid": {"batch_size": [8, 16]}}
-    assert alice.post("/v1/studies?dry_run=true", json=study).status_code == 200
-    answer = alice.get("/v1/me")
-    assert "5 requests a second" in problem(answer, "rate-limited", 429)
-    assert int(answer.headers["Retry-After"]) >= 10
-
-
-@pytest.mark.parametrize(("query", "is_long"), [("", True), ("?limit=101", True), ("?limit=100", False)])
-def test_a_long_page_of_a_history_costs_more(
-    query: str, is_long: bool, client_of: Clients, submit_job: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+def test_requests_that_take_long_cost_more(
+    client_of: Clients, submit_job: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(costs, "TURN_S_OF_A_REQUEST", 1e-5)
-    alice, job_id = client_of("alice", rate_limit_per_s=5.0), submit_job()
-    assert alice.get(f"/v1/jobs/{job_id}/events{query}").status_code == 200
-    assert (alice.get("/v1/me").status_code == 429) == is_long
+    study = {"base": SPEC, "grid": {"batch_size": [8, 16]}}
+    events = f"/v1/jobs/{submit_job()}/events"
+    clients = [client_of(user, rate_limit_per_s=5.0) for user in ("ann", "ben", "cid", "dan")]
+    answers = [clients[0].post("/v1/studies?dry_run=true", json=study)]
+    queries = ("", "?limit=101", "?limit=100")
+    answers += [client.get(events + query) for client, query in zip(clients[1:], queries, strict=True)]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    *dear, cheap = (client.get("/v1/me") for client in clients)
+    assert cheap.status_code == 200, "the page of events was short"
+    for answer in dear:
+        assert "5 requests a second" in problem(answer, "rate-limited", 429)
+        assert int(answer.headers["Retry-After"]) >= 10
 
 
 def test_a_user_without_changes_can_still_end_what_they_began(client_of: Clients, app: FastAPI) -> None:

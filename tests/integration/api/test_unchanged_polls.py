@@ -18,11 +18,11 @@ def known_tag(api: TestClient, path: str) -> dict[str, str]:
     return {"If-None-Match": api.get(path).headers["etag"]}
 
 
-@pytest.mark.parametrize("token", ["", "Bearer ", "Bearer hora_nobody", "Basic aG9yYQ=="])
-def test_nobody_polls_without_a_token(api: TestClient, path: str, known_tag: dict[str, str], token: str) -> None:
-    answer = api.get(path, headers={**known_tag, "Authorization": token})
-    assert (answer.status_code, answer.json()["type"]) == (401, "urn:hora:problem:unauthorized")
-    assert answer.headers["www-authenticate"].startswith("Bearer")
+def test_nobody_polls_without_a_token(api: TestClient, path: str, known_tag: dict[str, str]) -> None:
+    for token in ("", "Bearer ", "Bearer hora_nobody", "Basic aG9yYQ=="):
+        answer = api.get(path, headers={**known_tag, "Authorization": token})
+        assert (answer.status_code, answer.json()["type"]) == (401, "urn:hora:problem:unauthorized")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_each_poll_is_charged_once_whether_something_changed_or_not(

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, update
+from sqlalchemy import func, update
 
 from api.main import app_for
 from jobs.db.engine import Sessions
-from jobs.db.tables import Webhook, WebhookDelivery
+from jobs.db.tables import WebhookDelivery
 from jobs.runtime.settings import Settings
 
 URL = "https://ci.example.com/hooks/very-long-and-secret"
@@ -117,16 +117,6 @@ def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:
     assert client_of("bob").get("/v1/webhooks", params={"cursor": first["next_cursor"]}).status_code == 422
 
 
-def test_a_user_has_at_most_twenty_webhooks(client_of: ClientOf) -> None:
-    alice = client_of("alice")
-    for _ in range(20):
-        webhook = add_webhook(alice)
-    refused = alice.post("/v1/webhooks", json={"url": URL})
-    assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:too-many-webhooks")
-    alice.delete(f"/v1/webhooks/{webhook['id']}")
-    add_webhook(alice)
-
-
 def test_deliveries_show_the_result_of_sending(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
     at = f"/v1/webhooks/{add_webhook(alice)['id']}"
@@ -152,7 +142,7 @@ def test_deliveries_show_the_result_of_sending(client_of: ClientOf, sessions: Se
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:delivery-not-found")
 
 
-def test_a_disabled_webhook_gets_no_message(client_of: ClientOf, sessions: Sessions) -> None:
+def test_a_disabled_webhook_gets_no_message_and_a_deleted_one_is_gone(client_of: ClientOf, sessions: Sessions) -> None:
     alice = client_of("alice")
     at = f"/v1/webhooks/{add_webhook(alice)['id']}"
     ping = alice.post(f"{at}/test").json()
@@ -166,13 +156,6 @@ def test_a_disabled_webhook_gets_no_message(client_of: ClientOf, sessions: Sessi
     for body in ({}, {"disabled": 1}, {"disabled": None}):
         assert alice.patch(at, json=body).status_code == 422
     assert alice.get(at).json()["disabled_at"] is None
-
-
-def test_a_deleted_webhook_is_gone_with_its_secret(client_of: ClientOf, sessions: Sessions) -> None:
-    alice = client_of("alice")
-    at = f"/v1/webhooks/{add_webhook(alice)['id']}"
     assert alice.delete(at).status_code == 204
     assert [alice.get(at).status_code, alice.delete(at).status_code] == [404, 404]
     assert alice.get("/v1/webhooks").json()["items"] == []
-    with sessions() as session:
-        assert session.scalars(select(Webhook.secret)).all() == [""]

@@ -1,4 +1,4 @@
-"""Jobs found, sorted and grouped by any field, over HTTP."""
+"""Jobs found, sorted and grouped by any field, over HTTP. `tests/integration/jobs` tests each field with its rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +6,18 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.integration.api.test_search import job_names
+from jobs.db.engine import Sessions
+from jobs.lifecycle import listing, store
+from tests.integration.api.polls import Poll
 
 Submit = Callable[..., str]
+
+
+def job_names(api: TestClient, **query: Any) -> list[str]:
+    """The names of the jobs on a page, in their order."""
+    answer = api.get("/v1/jobs", params=query)
+    assert answer.status_code == 200, answer.text
+    return [job["name"] for job in answer.json()["items"]]
 
 
 @pytest.fixture
@@ -28,24 +37,49 @@ def test_conditions_combine_with_each_other_and_with_filters_sorts_and_pages(
     api: TestClient, subtests: pytest.Subtests
 ) -> None:
     queries: list[tuple[dict[str, Any], list[str]]] = [
-        ({"where": "label.team=vision"}, ["gamma", "Alpha"]),
         ({"where": ["label.team=vision", "gpus>1"]}, ["gamma"]),
         ({"where": "!label.team or gpus<2", "sort": "spec.gpus"}, ["Alpha", "delta"]),
-        ({"where": "label.team!=vision", "sort": "-gpus"}, ["delta", "beta"]),
         ({"where": "name ~ ^[ab]", "search": "digits", "status": "queued"}, ["beta", "Alpha"]),
-        ({"sort": "label.team"}, ["beta", "Alpha", "gamma", "delta"]),
         ({"sort": "-label.team"}, ["gamma", "Alpha", "beta", "delta"]),
-        ({"sort": "-batch"}, ["delta", "beta", "gamma", "Alpha"]),
-        ({"sort": "label.team,-gpus"}, ["beta", "gamma", "Alpha", "delta"]),
         ({"sort": ' -"label.team" , name', "where": "gpus<8"}, ["Alpha", "gamma", "beta"]),
+        ({"search": "VISION", "label": "team:vision", "sort": "name"}, ["Alpha", "gamma"]),
+        ({"search": "lenet", "sort": "-batch_size", "status": "queued,running"}, ["delta", "beta", "gamma", "Alpha"]),
+        ({"search": "vision", "status": "failed,running"}, []),
     ]
     for query, names in queries:
         with subtests.test(query=query):
             assert job_names(api, **query) == names
             cursor = api.get("/v1/jobs", params=query | {"limit": 1}).json()["next_cursor"]
             assert (job_names(api, **query, cursor=cursor) if cursor else []) == names[1:]
-    other = api.get("/v1/jobs", params={"where": "gpus<8", "limit": 1}).json()["next_cursor"]
-    assert api.get("/v1/jobs", params={"where": "gpus<9", "cursor": other}).status_code == 422
+    other = api.get("/v1/jobs", params={"where": "gpus<8", "search": "digits", "limit": 1}).json()["next_cursor"]
+    for changed in ({"where": "gpus<9", "search": "digits"}, {"where": "gpus<8"}, {"search": "digits", "sort": "gpus"}):
+        assert api.get("/v1/jobs", params=changed | {"cursor": other}).status_code == 422
+
+
+@pytest.mark.usefixtures("four_jobs")
+def test_a_search_gives_the_same_result_for_few_and_for_many_matches(
+    api: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries = [{"search": "vision"}, {"search": "i", "sort": "-gpus", "status": "queued,failed"}, {"search": "nobody"}]
+    few = [job_names(api, **query) for query in queries]
+    monkeypatch.setattr(listing, "_FEW", 0)
+    assert [job_names(api, **query) for query in queries] == few
+    assert few[0] == ["gamma", "Alpha"]
+
+
+def test_the_tag_of_a_search_changes_only_with_its_results(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
+    job_id = submit_job(name="polled")
+    poll = Poll(api, "/v1/jobs?search=olle")
+
+    def progress() -> None:
+        with sessions.begin() as session:
+            store.touch(session, job_id, progress={"epoch": 1})
+
+    poll.changes_with(progress)
+    poll.stands_still_with(lambda: submit_job(name="other", priority=1))
+    poll.changes_with(lambda: submit_job(name="polled as well", priority=1))
 
 
 @pytest.mark.usefixtures("four_jobs")
@@ -70,13 +104,11 @@ def test_each_wrong_condition_is_named(api: TestClient) -> None:
     assert pattern.status_code == 422
     assert "`(a`: invalid regular expression: parentheses () not balanced" in pattern.json()["detail"]
     assert pattern.json()["errors"][0]["received"] == "name ~ (a"
-    for query in (
-        {"where": "starred " * 300},
-        {"where": ["starred"] * 21},
-        {"where": [MANY] * 5},
-        {"sort": "colour"},
-        {"sort": "-spec.x"},
-    ):
+    refused: list[dict[str, Any]] = [
+        {"where": "starred " * 300}, {"where": ["starred"] * 21}, {"where": [MANY] * 5}, {"sort": "-spec.x"},
+        {"sort": "spec"}, {"search": ""}, {"search": "\0"}, {"search": "x" * 201},
+    ]  # fmt: skip
+    for query in refused:
         assert api.get("/v1/jobs", params=query).status_code == 422, query
     for sort, why in {
         "gpus,colour": "no such field `colour`", "gpus,-gpus": "`gpus` is repeated", "gpus,": "of a field is missing",

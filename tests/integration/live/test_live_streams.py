@@ -5,7 +5,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
@@ -46,6 +47,18 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "TOKENS_EVERY_S", 0.1)
 
 
+@contextmanager
+def raw_stream(url: str, job_id: str, query: str = "") -> Iterator[socket.socket]:
+    """A connection that requested the stream of a job. It takes little before somebody reads from it."""
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(240)
+        connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
+        head = f"GET /v1/jobs/{job_id}/events?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        connection.sendall(f"{head}Accept: text/event-stream\r\n\r\n".encode())
+        yield connection
+
+
 def test_listeners_of_a_job_share_a_read_and_a_connection(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
@@ -72,23 +85,11 @@ def test_listeners_of_a_job_share_a_read_and_a_connection(
     assert len(listening(sessions)) == 1
 
 
-def test_hints_come_again_after_their_connection_was_killed(
-    sessions: Sessions, job_id: str, start_reader: StartReader
-) -> None:
-    reader = start_reader(f"/v1/jobs/{job_id}/events")
-    (before,) = until(lambda: listening(sessions), what="a connection that listens")
-    with sessions.begin() as session:
-        session.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": before})
-        note(session, job_id, "meanwhile")
-    until(lambda: reader.notes() == ["meanwhile"], what="what happened meanwhile")
-    until(lambda: listening(sessions) not in ([], [before]), what="another connection")
-
-
 def test_a_stream_outlives_all_connections_to_the_database(
     sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
     reader = start_reader(f"/v1/jobs/{job_id}/events")
-    until(lambda: listening(sessions), what="a connection that listens")
+    (before,) = until(lambda: listening(sessions), what="a connection that listens")
     with sessions.begin() as session:
         session.execute(
             text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -96,6 +97,7 @@ def test_a_stream_outlives_all_connections_to_the_database(
         )  # fmt: skip
         note(session, job_id, "meanwhile")
     until(lambda: reader.notes() == ["meanwhile"], what="what happened meanwhile")
+    until(lambda: listening(sessions) not in ([], [before]), what="another connection that listens")
     assert not reader.has_ended
 
 
@@ -143,13 +145,7 @@ def test_a_slow_reader_gets_everything_in_the_end(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, url: str, job_id: str, start_reader: StartReader
 ) -> None:
     monkeypatch.setattr(response, "SEND_TIMEOUT_S", 600)  # until the slow one begins to read
-    with socket.socket() as slow:
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.connect(("127.0.0.1", int(url.rpartition(":")[2])))
-        slow.sendall(
-            f"GET /v1/jobs/{job_id}/events?include=logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-            "Accept: text/event-stream\r\n\r\n".encode()
-        )
+    with raw_stream(url, job_id, "include=logs") as slow:
         fast = start_reader(f"/v1/jobs/{job_id}/events", "include=logs")
         for number in range(12):  # three megabytes, which no buffer on the way holds
             with sessions.begin() as session:
@@ -184,13 +180,7 @@ def test_a_reader_that_stops_reading_is_disconnected(
     monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
     with sessions.begin() as session:
         lines(session, job_id, ["x" * 1000] * 10_000)
-    with socket.socket() as stuck:
-        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        stuck.connect(("127.0.0.1", int(url.rpartition(":")[2])))
-        stuck.sendall(
-            f"GET /v1/jobs/{job_id}/events?include=logs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-            "Accept: text/event-stream\r\n\r\n".encode()
-        )
+    with raw_stream(url, job_id, "include=logs") as stuck:
         assert stuck.recv(12) == b"HTTP/1.1 200"  # it is a listener now, or was one
         until(lambda: app.state.live.count == 0, what="that it is left")
 
@@ -204,30 +194,27 @@ def test_a_reader_that_disconnects_is_forgotten(app: FastAPI, job_id: str, start
     assert not app.state.live._jobs
 
 
-@pytest.mark.parametrize("path", STREAMS.values(), ids=STREAMS)
 @pytest.mark.parametrize("column", ["revoked_at", "expires_at", "disabled_at"])
-def test_a_stream_ends_when_its_token_becomes_invalid(
-    quick: None, sessions: Sessions, job_id: str, start_reader: StartReader, path: str, column: str
+def test_the_streams_of_a_token_end_when_it_becomes_invalid(
+    quick: None, sessions: Sessions, job_id: str, start_reader: StartReader, column: str
 ) -> None:
     with sessions.begin() as session:
         store_token(session, "hora_short", user="ann", scope=Scope.READ)
-    withdrawn, valid = (start_reader(path.format(job_id=job_id), token=token) for token in ("hora_short", TOKEN))
-    assert (withdrawn.answer.status_code, valid.answer.status_code, withdrawn.has_ended) == (200, 200, False)
+    paths = [path.format(job_id=job_id) for path in STREAMS.values()]
+    withdrawn, valid = ([start_reader(path, token=token) for path in paths] for token in ("hora_short", TOKEN))
+    assert [(one.answer.status_code, one.has_ended) for one in (*withdrawn, *valid)] == [(200, False)] * 2 * len(paths)
     table, name = (User, User.name) if column == "disabled_at" else (Token, Token.user_name)
     with sessions.begin() as session:
         session.execute(update(table).where(name == "ann").values({column: text("now()")}))
-    withdrawn.until_ended()
-    assert not valid.has_ended
+    for reader in withdrawn:
+        reader.until_ended()
+    assert not any(reader.has_ended for reader in valid)
 
 
 def test_a_quiet_stream_sends_keepalives(quick: None, monkeypatch: pytest.MonkeyPatch, url: str, job_id: str) -> None:
     monkeypatch.setattr(hub, "KEEPALIVE_AFTER_S", 0.2)
     monkeypatch.setattr(response, "KEEPALIVE_AFTER_S", 0.2)
-    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=120) as reader:
-        reader.sendall(
-            f"GET /v1/jobs/{job_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-            "Accept: text/event-stream\r\n\r\n".encode()
-        )
+    with raw_stream(url, job_id) as reader:
         received = b""
         while received.count(b": ping\n\n") < 2:
             received += reader.recv(1 << 16)
@@ -279,18 +266,11 @@ def sample(app: FastAPI, name: str, **labels: str) -> float | None:
     return values[0] if values else None
 
 
-@pytest.mark.parametrize(
-    ("query", "field"), [("include=state,nothing", "include"), ("limit=3", "limit"), ("cursor=x", "cursor")]
-)
-def test_unknown_parameters_and_jobs_of_a_stream_are_refused(
-    job_id: str, start_reader: StartReader, query: str, field: str
-) -> None:
-    reader = start_reader(f"/v1/jobs/{job_id}/events", query)
-    assert reader.answer.status_code == 422
-    assert reader.answer.headers["content-type"] == "application/problem+json"
-    reader = start_reader("/v1/jobs/nobody/events")
-    assert reader.answer.status_code == 404
-    assert start_reader(f"/v1/jobs/{job_id}/events", token="hora_unknown").answer.status_code == 401
+def test_unknown_parameters_and_jobs_of_a_stream_are_refused(job_id: str, start_reader: StartReader) -> None:
+    for query in ("include=state,nothing", "limit=3", "cursor=x"):
+        refused = start_reader(f"/v1/jobs/{job_id}/events", query).answer
+        assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
+    assert start_reader("/v1/jobs/nobody/events").answer.status_code == 404
 
 
 def test_the_number_of_listeners_is_limited(

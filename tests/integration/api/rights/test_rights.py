@@ -5,7 +5,7 @@ A route without a row fails here, and so does a row without a route.
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -170,17 +170,3 @@ def test_every_route_has_a_row_and_every_row_a_route() -> None:
     assert sorted(set(rows) - routes) == [], "these rows have no route"
     assert len(rows) == len(set(rows))
     assert all(row.why for row in ROWS if row.needs is None), "a row of a public route says why it is public"
-
-
-def test_a_new_route_without_a_row_is_named() -> None:
-    app = app_for(Settings(database_url="postgresql://nowhere", broker_url="memory://"))
-    app.add_api_route("/v1/forgotten", lambda: None)
-
-    assert "GET /v1/forgotten" in routes_of(app) - {row.route for row in ROWS}
-
-
-def test_the_table_has_a_cell_for_each_case_and_asker(record_property: Callable[[str, object], None]) -> None:
-    cells = [(row.route, case, asker.name) for row in ROWS for case in row.cases for asker in askers_of(row, case)]
-    record_property("cells", len(cells))
-
-    assert len(cells) > 2000

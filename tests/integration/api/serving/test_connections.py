@@ -1,5 +1,7 @@
 """The number of open connections: of one address, and of all. Loopback is a trusted proxy, 127.0.0.2 is not."""
 
+from contextlib import suppress
+
 import pytest
 
 from tests.integration.api.serving.conftest import Connect, Serve
@@ -10,59 +12,44 @@ from tests.waiting import until
 STRANGER = "127.0.0.2"
 
 
-def test_an_address_has_so_many_connections_and_others_have_theirs(serve: Serve, connect: Connect) -> None:
-    port = serve(connections_per_address=10)
-    streams = [connect(port, source=STRANGER) for _ in range(10)]
-    assert all(is_answered(connection) for connection in streams)
-    refused = connect(port, source=STRANGER)
+@pytest.mark.parametrize(("proxy", "address"), [("127.0.0.1", STRANGER), (STRANGER, "127.0.0.1")])
+def test_an_address_has_so_many_connections_and_others_and_a_trusted_proxy_have_theirs(
+    serve: Serve, connect: Connect, proxy: str, address: str
+) -> None:
+    port = serve(connections_per_address=10, forwarded_allow_ips=proxy)
+    kept = [connect(port, source=address) for _ in range(10)]
+    assert all(is_answered(connection) for connection in kept)
+    refused = connect(port, source=address)
     refused.send(GET)
     answer = refused.answer()
     assert (answer.status, answer.document["type"]) == (429, "urn:hora:problem:too-many-connections")
     assert int(answer.headers["retry-after"]) > 0
     assert refused.is_closed()
     assert is_answered(connect(port, source="127.0.0.3"))
-    assert all(is_answered(connect(port)) for _ in range(20)), "connections of a trusted proxy"
-    streams.pop().close()
-    until(lambda: _is_let_in(port), what="a connection in place of the closed one")
+    assert all(is_answered(connect(port, source=proxy)) for _ in range(20))
+    kept.pop().close()
+
+    def is_let_in() -> bool:
+        with RawConnection(port, source=address) as connection:
+            return is_answered(connection)
+
+    until(is_let_in, what="a connection in place of the closed one")
 
 
-def _is_let_in(port: int) -> bool:
-    with RawConnection(port, source=STRANGER) as connection:
-        return is_answered(connection)
-
-
-def test_a_trusted_proxy_has_no_limit_of_its_own(serve: Serve, connect: Connect) -> None:
-    port = serve(connections_per_address=10, forwarded_allow_ips=STRANGER)
-    assert all(is_answered(connect(port, source=STRANGER)) for _ in range(20))
-    own = [connect(port) for _ in range(10)]
-    assert all(is_answered(connection) for connection in own)
-    refused = connect(port)
-    assert refused.answer().status == 429
-
-
-def test_all_addresses_together_have_a_limit(serve: Serve, connect: Connect) -> None:
-    port = serve(connections=10)
-    kept = [connect(port) for _ in range(10)]
-    assert all(is_answered(connection) for connection in kept)
-    refused = connect(port)
-    answer = refused.answer()
-    assert (answer.status, answer.document["type"]) == (503, "urn:hora:problem:too-many-connections")
-    assert refused.is_closed()
-
-
-def test_refused_connections_are_cut_without_an_answer_when_they_are_many(
+def test_all_addresses_together_have_a_limit_and_many_are_cut_without_an_answer(
     serve: Serve, connect: Connect, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = serve(connections=10)
     kept = [connect(port) for _ in range(10)]
+    assert all(is_answered(connection) for connection in kept)
+    answer = connect(port).answer()
+    assert (answer.status, answer.document["type"]) == (503, "urn:hora:problem:too-many-connections")
     refused = [connect(port) for _ in range(300)]
     assert all(is_answered(connection) for connection in kept)
     answered = 0
     for connection in refused:
-        try:
+        with suppress(EOFError):
             answered += connection.answer().status == 503
-        except EOFError:
-            continue
     assert 0 < answered < 300
     until(lambda: "connections refused" in capsys.readouterr().out, what="a line of the log")
 
