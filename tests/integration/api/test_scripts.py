@@ -1,4 +1,4 @@
-"""What the API says about finished scripts, which report any metrics, or none."""
+"""What the API says about finished scripts, which report any metrics, or none, and about a study of them."""
 
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import TOKEN
+from tests.integration.api.studies.study_jobs import job_ids, wrong_fields
 from tests.integration.jobs.job_rows import a_host
 from tests.integration.script_runs import regression, run, script_of
 
@@ -90,11 +91,34 @@ def test_a_script_is_quoted_from_runs_of_the_same_script(api: TestClient, sessio
     before = api.post("/v1/jobs?dry_run=true", json=spec).json()
     assert (before["quote"], before["warnings"]) == (None, [])
     job_id = ran(api, sessions, tmp_path, regression(MAES), params={"lr": 1}, epochs=200)
-    preview = api.post("/v1/jobs?dry_run=true", json=spec | {"time_limit_s": 15}).json()
-    quote = preview["quote"]
+    quote = api.post("/v1/jobs?dry_run=true", json=spec).json()["quote"]
     assert (quote["basis"], quote["jobs"], quote["epochs"]) == ("same_spec", [job_id], None)
     assert (quote["wall_s"]["mean"], quote["setup_s"]["mean"]) == (20.0, 2.0)
-    assert quote["gpu_hours"]["mean"] == pytest.approx(2 * 22 / 3600)
-    assert preview["warnings"] == ["The job is expected to take 22 s, but time_limit_s ends it after 15 s."]
-    other = api.post("/v1/jobs?dry_run=true", json=spec | {"params": {"lr": 2}}).json()
-    assert other["quote"] is None
+    assert api.post("/v1/jobs?dry_run=true", json=spec | {"params": {"lr": 2}}).json()["quote"] is None
+
+
+def test_a_study_of_a_regression_is_about_its_error(api: TestClient, sessions: Sessions, tmp_path: Path) -> None:
+    a_host(sessions)
+    base = script_of(sessions, params={"optimizer": {"name": "sgd"}})
+    grid = {"params.optimizer.lr": [0.1, 0.01]}
+    study = api.post("/v1/studies", json={"name": "rates", "base": base, "grid": grid, "repeats": 2}).json()
+    path = f"/v1/studies/{study['id']}/report"
+    assert api.get(path).json()["goal"] is None
+    assert api.get(path, params={"format": "png", "target": 5}).status_code == 200
+
+    curves = [[0.5, 0.4, 0.31], [0.5, 0.4, 0.35], [0.5, 0.29, 0.2], [0.5, 0.41, 0.21]]
+    for job_id, maes in zip(job_ids(study), curves, strict=True):
+        run(sessions, job_id, tmp_path, regression(maes), epochs_run=3, train_samples_per_s=64.0)
+
+    report = api.get(path).json()
+    assert report["goal"] == {"metric": "val_mae", "mode": "min"}
+    assert report["target"] == {"metric": "val_mae", "value": 0.35, "chosen_by": "results"}
+    first, second = report["cells"]
+    assert first["metrics"]["val_mae"]["values"] == [0.31, 0.35]
+    assert list(first["metrics"]) == ["val_mae", "mae", "val_r2"]
+    assert (first["val_accuracy"], report["best"]["goal"]) == (None, 1)
+    assert second["time_to_target_s"]["values"] == [4.0, 6.0]
+    assert [cell["values"] for cell in report["cells"]] == [{"params.optimizer.lr": rate} for rate in (0.1, 0.01)]
+    asked = api.get(path, params={"target": 0.405}).json()
+    assert [cell["reached_target"] for cell in asked["cells"]] == [2, 2]
+    assert wrong_fields(api.get(path, params={"target": "nan"})) == ["target"]

@@ -90,18 +90,9 @@ def test_a_step_never_appears_twice_and_has_a_number_or_null(
 
 def test_a_wrong_query_is_refused(api: TestClient, submit_job: Submit) -> None:
     wrong = {
-        "metrics": [
-            "to=nan",
-            "from=inf",
-            "bands=501",
-            "rank=-2",
-            "max_points=3",
-            "axis=rank",
-            "name=%00",
-            "names=loss",
-        ],
-        "utilization": ["axis=rank", "to=x", "max_points=0", "metric=noise", "metric=cpu_percent&metric=%00"],
-        "logs": ["after=-1", f"before={2**63}", "tail=0", "limit=10001", "rank=x", "search=", "search=%00"],
+        "metrics": ["to=nan", "bands=501", "max_points=3", "name=%00", "names=loss"],
+        "utilization": ["axis=rank", "metric=noise", "metric=cpu_percent&metric=%00"],
+        "logs": [f"before={2**63}", "rank=x", "search=", "search=%00"],
         "events": ["limit=0", "kind=ended"],
     }
     job_id = submit_job()

@@ -103,16 +103,12 @@ def test_every_wrong_parameter_is_named(api: TestClient, used: Callable[..., str
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"from": "yesterday"}, "from", "must be a date, such as"),
         ({"until": "2025-02-29"}, "until", "must be a date, such as"),
-        ({"until": "2025-05-01T00:00:00"}, "until", "must be a date, such as"),
-        ({"until": "20250501"}, "until", "must be a date, such as"),
         ({"by": "projct"}, "by.0", "did you mean 'project'?"),
         ({"by": ["project", "user", "host"]}, "by", "must have at most 2 items, not 3"),
         ({"period": "days"}, "period", "did you mean 'day'?"),
-        ({"format": "xml"}, "format", "must be 'json' or 'csv'"),
         ({"untill": "2025-05-01"}, "untill", "did you mean until?"),
         ({"project": "visoin"}, "project", "there is no such project; did you mean vision?"),
         ({"user": "adaa"}, "user", "there is no such user; did you mean ada?"),
-        ({"user": "x" * 300}, "user", "must have at most 255 characters"),
     ]
     for params, field, words in cases:
         with subtests.test(params=params):
@@ -122,15 +118,6 @@ def test_every_wrong_parameter_is_named(api: TestClient, used: Callable[..., str
     assert [(error["field"], error["received"]) for error in errors] == [
         ("from", "2025-01-02"), ("project", "nobody"), ("user", "nobody"),
     ]  # fmt: skip
-
-
-def test_users_without_jobs_have_no_usage(api: TestClient, client_of: ClientOf, used: Callable[..., str]) -> None:
-    used("2025-05-01")
-    client_of("bob")
-    answer = api.get("/v1/usage", params=MAY | {"user": "bob"})
-    assert (answer.status_code, answer.json()["items"]) == (200, [])
-    (row,) = api.get("/v1/usage", params=MAY | {"user": "admin", "by": ["user", "user"]}).json()["items"]
-    assert (row["user"], row["gpu_hours"]) == ("admin", 2)
 
 
 def test_a_table_for_spreadsheets(api: TestClient, used: Callable[..., str]) -> None:

@@ -78,18 +78,11 @@ def test_what_is_no_view_is_refused_with_its_field(api: TestClient) -> None:
     wrong_content: list[tuple[dict[str, Any], str]] = [
         ({"sort": "name; DROP TABLE"}, "content.sort"),
         ({"sort": "name,gpus,-name"}, "content.sort"),
-        ({"sort": "name," * 300}, "content.sort"),
         ({"filter": {"where": ["gpus == 1"]}}, "content.filter.where"),
-        ({"filter": {"where": ["starred"] * 21}}, "content.filter.where"),
         ({"group": ["colour"]}, "content.group"),
-        ({"group": ["name"] * 4}, "content.group"),
-        ({"columns": ["c"] * 61}, "content.columns"),
-        ({"columns": ["c" * 301]}, "content.columns.0"),
         ({"columns": ["a"], "pinned": ["b"]}, "content"),
-        ({"widths": {"a": 10}}, "content.widths.a"),
         ({"filter": {"status": ["asleep"]}}, "content.filter.status.0"),
         ({"filter": {"label": ["no colon"]}}, "content.filter.label.0"),
-        ({"filter": {"colour": "red"}}, "content.filter.colour"),
         ({"filter": {"since": "yesterday"}}, "content.filter.since"),
     ]
     bodies = [({"name": "x", "content": content}, field) for content, field in wrong_content]

@@ -1,6 +1,8 @@
-"""A body over the limit is answered with 413, even if the client keeps sending, over real sockets."""
+"""Clients that send more than the limit, or leave while they wait: over real sockets."""
 
+import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,8 +11,12 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
+from fastapi import FastAPI
+from sqlalchemy import text
 
 from api import lingering
+from api.access.turns import Turns
+from jobs.db.engine import Sessions
 from jobs.model.spec import MAX_BYTES
 from tests.integration.live.conftest import TOKEN
 from tests.waiting import until
@@ -20,6 +26,7 @@ CHUNK = b"10000\r\n" + PIECE + b"\r\n"
 PIECES = 80  # 5 MiB
 HEAD = f"POST /v1/jobs HTTP/1.1\r\nHost: hora\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
 LENGTH = f"Content-Length: {PIECES * len(PIECE)}\r\n"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 CHUNKED = "Transfer-Encoding: chunked\r\n"
 
 
@@ -66,7 +73,7 @@ def pieces() -> Iterator[bytes]:
 
 
 def test_an_ordinary_client_gets_the_refusal_and_its_next_request_works(url: str) -> None:
-    with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+    with httpx2.Client(base_url=url, headers=AUTHORIZED) as client:
         for content in (PIECE * PIECES, pieces()):
             refused = client.post("/v1/jobs", content=content, headers={"Content-Type": "application/json"})
             assert (refused.status_code, refused.json()["title"]) == (413, "Body too large")
@@ -99,3 +106,32 @@ def test_a_client_that_sends_slowly_without_end_is_cut_off(url: str, monkeypatch
 
         until(is_cut, what="the end of the connection")
     assert time.monotonic() - begun > 0.5
+
+
+_STUDY = {
+    "base": {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1}, "grid": {"batch_size": [8, 16]},
+}  # fmt: skip
+
+
+def test_a_request_whose_client_left_while_it_waited_is_not_carried_out(
+    app: FastAPI, url: str, sessions: Sessions
+) -> None:
+    turns: Turns = app.state.services.turns
+    with sessions.begin() as session:
+        session.execute(text("LOCK TABLE studies IN ACCESS EXCLUSIVE MODE"))
+        first = threading.Thread(target=httpx2.get, args=[f"{url}/v1/studies"], kwargs={"headers": AUTHORIZED})
+        first.start()
+        until(lambda: turns.count == 1, what="a request with a turn, which waits for the table")
+        send_and_leave(url, turns)
+    first.join(60)
+    until(lambda: turns.count == 0, what="the end of both requests")
+    assert httpx2.get(f"{url}/v1/studies", headers=AUTHORIZED).json()["items"] == []
+
+
+def send_and_leave(url: str, turns: Turns) -> None:
+    """Submit a study, and close the connection when it waits for its turn."""
+    body = json.dumps(_STUDY).encode()
+    head = HEAD.replace("/v1/jobs", "/v1/studies") + f"Content-Length: {len(body)}\r\n\r\n"
+    with connected(url) as connection:
+        connection.sendall(head.encode() + body)
+        until(lambda: turns.count == 2, what="a request that waits for its turn")

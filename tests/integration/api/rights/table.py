@@ -152,6 +152,16 @@ def sending(ok: int, **values: Any) -> tuple[Case, ...]:
     )
 
 
+def deleted(kind: str) -> tuple[Case, ...]:
+    """The jobs or studies (`kind`) of all kinds of owners, or what they left: only if they have ended."""
+    return (
+        *steered(409, kind),
+        Case(f"ended_{kind}", "alice bob", 204),
+        Case(f"ended_left_{kind}", "alice bob ella", 204),
+        Case(f"ended_shut_{kind}", "", 204),
+    )
+
+
 IN_VISION = SPEC | {"project": "vision"}
 GRID = {"grid": {"seed": [1, 2]}}
 READ, SUBMIT, CODE, ADMIN = Scope.READ, Scope.SUBMIT, Scope.CODE, Scope.ADMIN
@@ -188,20 +198,8 @@ ROWS = (
     row("GET /v1/events", READ, Case(headers=STREAM)),
     row("GET /v1/metrics", READ, Case(query="?job={queued_job}&job={left_job}&name=loss")),
     row("GET /v1/jobs/{job_id}/artifacts", READ, *of_each_job()),
-    row(
-        "DELETE /v1/jobs/{job_id}/artifacts", SUBMIT,
-        *steered(409, "job"),  # they have not ended
-        Case("ended_job", "alice bob", 204),
-        Case("ended_left_job", "alice bob ella", 204),
-        Case("ended_shut_job", "", 204),
-    ),
-    row(
-        "DELETE /v1/jobs/{job_id}", SUBMIT,
-        *steered(409, "job"),  # they have not ended
-        Case("ended_job", "alice bob", 204),
-        Case("ended_left_job", "alice bob ella", 204),
-        Case("ended_shut_job", "", 204),
-    ),
+    row("DELETE /v1/jobs/{job_id}/artifacts", SUBMIT, *deleted("job")),
+    row("DELETE /v1/jobs/{job_id}", SUBMIT, *deleted("job")),
     row("GET /v1/jobs/{job_id}/artifacts.tar", READ, Case("ended_job", query="?path=model.weights.h5")),
     row("GET /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
     row("HEAD /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
@@ -271,13 +269,7 @@ ROWS = (
         Case("ended_left_study", "alice bob ella", 200, body={"project": "default"}),
         Case("ended_shut_study", "", 200, body={"project": "vision"}),
     ),
-    row(
-        "DELETE /v1/studies/{study_id}", SUBMIT,
-        *steered(409, "study"),  # they have not ended
-        Case("ended_study", "alice bob", 204),
-        Case("ended_left_study", "alice bob ella", 204),
-        Case("ended_shut_study", "", 204),
-    ),
+    row("DELETE /v1/studies/{study_id}", SUBMIT, *deleted("study")),
     row("POST /v1/studies/{study_id}/cancel", SUBMIT, *steered(202, "study")),
     row("POST /v1/studies/{study_id}/pause", SUBMIT, *steered(202, "study")),
     row(

@@ -44,6 +44,7 @@ def test_the_report_has_the_results_of_the_jobs_in_all_formats(api: TestClient, 
     assert "| 2.00 | 1.00 | 9.00 ± 12.71 |" in row
     table = api.get(path, params={"format": "csv"})
     assert table.headers["content-type"] == "text/csv; charset=utf-8"
+    assert table.headers["content-disposition"] == f'inline; filename="study-{finished_study["id"]}.csv"'
     rows = list(csv.DictReader(io.StringIO(table.text)))
     assert [row["dataset.label"] for row in rows] == ["'=1+1", "a|b", "'=1+1", "a|b"]
     assert [float(row["speedup"]) for row in rows] == [1, 1, 1, 2]

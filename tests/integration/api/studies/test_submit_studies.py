@@ -57,10 +57,7 @@ def test_wrong_cells_are_named_and_nothing_is_stored(api: TestClient, sessions: 
         "grid.batch_size[1]": STUDY | {"grid": {"batch_size": [64, 4096]}},
         "base.dataset.source": STUDY | {"base": {"dataset": "/etc"}},
         "grid.model.weights[0]": STUDY | {"grid": {"model.weights": ["job:0000"]}, "base": BASE | {"model": "mlp"}},
-        "grid.lerning_rate": STUDY | {"grid": {"lerning_rate": [1]}},
         "max_jobs": STUDY | {"max_jobs": 7},
-        "repeats": STUDY | {"repeats": 0},
-        "colour": STUDY | {"colour": "red"},
         "note": STUDY | {"note": "\x00"},
         "target": STUDY | {"target": 90},
     }  # fmt: skip

@@ -62,13 +62,10 @@ def test_a_wait_has_a_time_limit(stage: Stage, wait: Wait, limit_s: float) -> No
     assert not connection.timed_out
     stage.pass_s(1)
     assert connection.timed_out == [wait]
-
-
-def test_the_apps_turn_has_none(stage: Stage) -> None:
-    connection = Waiting(State(Wait.NOTHING))
-    stage.add(connection)
+    of_the_app = Waiting(State(Wait.NOTHING))
+    stage.add(of_the_app)
     stage.pass_s(1e6)
-    assert not connection.timed_out
+    assert not of_the_app.timed_out, "the app has all the time that it needs"
 
 
 def test_each_wait_has_its_own_time(stage: Stage) -> None:
