@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
 
-import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
@@ -122,18 +121,6 @@ def test_a_token_cannot_create_one_with_a_wider_scope_or_longer_life(client_of: 
     assert datetime.fromisoformat(heir["expires_at"]) == until
     assert heir["rate_limit_per_s"] == 20
     assert create_token(submitter, expires_in_s=60, rate_limit_per_s=3)["rate_limit_per_s"] == 3
-
-
-def test_the_tokens_of_a_user_are_limited(api: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rights, "MOST_TOKENS", 2)
-    create_token(api, user="alice")
-    second = create_token(api, user="alice")["id"]
-    assert "2 valid tokens" in why_not(
-        api.post("/v1/tokens", json={"name": "x", "user": "alice"}), 409, "too-many-tokens"
-    )
-    assert api.delete(f"/v1/tokens/{second}").status_code == 204
-
-    create_token(api, user="alice")
 
 
 def test_users_are_listed_with_the_number_and_scope_of_their_tokens(api: TestClient, client_of: Clients) -> None:

@@ -48,8 +48,8 @@ def field_error(answer: Any, field: str) -> str:
     return message
 
 
-def test_a_project_is_created_changed_and_read(api: TestClient) -> None:
-    document = {"name": "vision", "description": "Images", "max_slots": 4, "max_gpu_hours": 100}
+def test_a_project_is_created_changed_read_and_listed(api: TestClient, sessions: Sessions) -> None:
+    document = {"name": "vision", "description": "Images", "max_slots": 4, "max_gpu_hours": 100, "share": 2.5}
     created = api.post("/v1/projects", json=document)
     assert (created.status_code, created.headers["Location"]) == (201, "/v1/projects/vision")
     project = created.json()
@@ -61,22 +61,27 @@ def test_a_project_is_created_changed_and_read(api: TestClient) -> None:
     problem(api.post("/v1/projects", json=document), 409, "project-exists")
     changed = api.patch("/v1/projects/vision", json={"max_slots": None, "max_queued": 9}).json()
     assert (changed["max_slots"], changed["max_queued"], changed["max_gpu_hours"]) == (None, 9, 100)
-    assert (changed["description"], changed["revision"]) == ("Images", 2)
+    assert (changed["description"], changed["revision"], changed["share"]) == ("Images", 2, 2.5)
     assert api.get("/v1/projects/vision").json() == changed
-    problem(api.get("/v1/projects/nobody"), 404, "project-not-found")
-    problem(api.patch("/v1/projects/nobody", json={}), 404, "project-not-found")
-    problem(api.get("/v1/projects/No%20Name"), 404, "project-not-found")
-
-
-def test_a_project_has_a_share_of_the_slots(api: TestClient, sessions: Sessions) -> None:
-    assert api.post("/v1/projects", json={"name": "plain"}).json()["share"] == 1
-    assert api.post("/v1/projects", json={"name": "vision", "share": 2.5}).json()["share"] == 2.5
-    assert api.patch("/v1/projects/vision", json={"max_slots": 4}).json()["share"] == 2.5
     for share in (1000, 1e-3, 3):
         assert api.patch("/v1/projects/vision", json={"share": share}).json()["share"] == share
     with sessions() as session:
         query = select(AuditEntry.data["share"].as_float()).where(AuditEntry.subject == "vision")
         assert session.scalars(query.order_by(AuditEntry.id)).all() == [2.5, None, 1000, 0.001, 3]
+
+    assert api.patch("/v1/projects/default", json={"max_slots": 8, "is_open": True}).json()["max_slots"] == 8
+    for field, value in (("is_open", False), ("is_archived", True)):
+        answer = api.patch("/v1/projects/default", json={field: value})
+        assert "it can be limited, but not closed or archived" in field_error(answer, field)
+    for name in ("zebra", "apes"):
+        assert api.post("/v1/projects", json={"name": name}).json()["share"] == 1
+    first = api.get("/v1/projects", params={"limit": 2}).json()
+    rest = api.get("/v1/projects", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    listed = [[project["name"] for project in page["items"]] for page in (first, rest)]
+    assert (listed, rest["next_cursor"]) == ([["apes", "default"], ["vision", "zebra"]], None)
+    problem(api.get("/v1/projects/nobody"), 404, "project-not-found")
+    problem(api.patch("/v1/projects/nobody", json={}), 404, "project-not-found")
+    problem(api.get("/v1/projects/No%20Name"), 404, "project-not-found")
 
 
 def test_an_invalid_project_is_refused_at_its_field(api: TestClient) -> None:
@@ -105,22 +110,6 @@ def test_a_project_says_what_to_do_with_idle_slots(api: TestClient) -> None:
     assert api.patch("/v1/projects/vision", json={"idle": None}).json()["idle"] is None
     only_some = api.patch("/v1/projects/vision", json={"idle": {"action": "pause"}}).json()["idle"]
     assert only_some == {"below": 5, "for_s": 1800, "action": "pause"}, "the others have their defaults"
-
-
-def test_the_default_project_is_limited_but_neither_closed_nor_archived(api: TestClient) -> None:
-    assert api.patch("/v1/projects/default", json={"max_slots": 8, "is_open": True}).json()["max_slots"] == 8
-    for field, value in (("is_open", False), ("is_archived", True)):
-        answer = api.patch("/v1/projects/default", json={field: value})
-        assert "it can be limited, but not closed or archived" in field_error(answer, field)
-
-
-def test_projects_are_listed_by_name_page_by_page(api: TestClient) -> None:
-    for name in ("zebra", "apes", "mice"):
-        api.post("/v1/projects", json={"name": name})
-    first = api.get("/v1/projects", params={"limit": 2}).json()
-    rest = api.get("/v1/projects", params={"limit": 2, "cursor": first["next_cursor"]}).json()
-    listed = [[project["name"] for project in page["items"]] for page in (first, rest)]
-    assert (listed, rest["next_cursor"]) == ([["apes", "default"], ["mice", "zebra"]], None)
 
 
 def test_members_are_added_and_removed(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
@@ -170,7 +159,7 @@ def test_a_project_says_what_counts_against_its_quotas(
     assert api.get("/v1/projects/vision").json()["usage"]["gpu_hours"] == pytest.approx(2 - elsewhere_h, abs=1e-3)
 
 
-def test_a_job_needs_an_existing_project_that_is_not_archived(
+def test_a_job_needs_a_project_that_exists_is_not_archived_and_could_hold_it(
     api: TestClient, client_of: ClientOf, vision: Callable[..., Any]
 ) -> None:
     vision()
@@ -185,37 +174,35 @@ def test_a_job_needs_an_existing_project_that_is_not_archived(
     assert message == "this project is archived; there are: default"
     vision(is_archived=False)
     assert ada.post("/v1/jobs", json=spec).json()["project"] == "vision"
+    vision(max_slots=1)
+    for query in ("", "?dry_run=true"):
+        assert (
+            field_error(api.post(f"/v1/jobs{query}", json=spec), "gpus") == "the project vision may have 1 slot at once"
+        )
+    grid = {"base": spec, "grid": {"gpus": [1, 2]}}
+    assert (
+        field_error(api.post("/v1/studies", json=grid), "grid.gpus[1]") == "the project vision may have 1 slot at once"
+    )
+    assert api.post("/v1/jobs", json=spec | {"gpus": 1}).status_code == 201
     grid = {"base": SPEC, "grid": {"project": ["default", "vision"]}}
     varied = field_error(api.post("/v1/studies", json=grid), "grid.project")
     assert "all jobs of a study belong to one project" in varied
 
 
-def test_a_job_that_its_project_could_never_hold_is_refused(api: TestClient, vision: Callable[..., Any]) -> None:
-    vision(max_slots=1)
-    spec = SPEC | {"project": "vision"}
-    for query in ("", "?dry_run=true"):
-        message = field_error(api.post(f"/v1/jobs{query}", json=spec), "gpus")
-        assert message == "the project vision may have 1 slot at once"
-    grid = {"base": {**SPEC, "project": "vision"}, "grid": {"gpus": [1, 2]}}
-    assert field_error(api.post("/v1/studies", json=grid), "grid.gpus[1]") == message
-    assert api.post("/v1/jobs", json=spec | {"gpus": 1}).status_code == 201
-
-
 def test_a_full_queue_takes_no_more(api: TestClient, vision: Callable[..., Any], sessions: Sessions) -> None:
     vision(max_queued=5)
-    spec, key = SPEC | {"project": "vision"}, {"Idempotency-Key": "one"}
+    spec, key, grid_key = SPEC | {"project": "vision"}, {"Idempotency-Key": "one"}, {"Idempotency-Key": "grid"}
     first = api.post("/v1/jobs", json=spec, headers=key)
-    study = api.post("/v1/studies", json=STUDY, headers={"Idempotency-Key": "grid"})
+    study = api.post("/v1/studies", json=STUDY, headers=grid_key)
     assert (first.status_code, study.status_code) == (201, 201)
     for query in ("", "?dry_run=true"):
         refused = problem(api.post(f"/v1/jobs{query}", json=spec), 409, "quota-exceeded")
         assert refused["detail"] == "the project vision has 5 of 5 jobs in the queue"
         refused = problem(api.post(f"/v1/studies{query}", json=STUDY), 409, "quota-exceeded")
         assert refused["detail"] == "the project vision has 5 of 5 jobs in the queue; this would add 4"
-    again = api.post("/v1/jobs", json=spec, headers=key)
-    assert (again.status_code, again.json()["id"]) == (201, first.json()["id"])
-    again = api.post("/v1/studies", json=STUDY, headers={"Idempotency-Key": "grid"})
-    assert (again.status_code, again.json()["id"]) == (201, study.json()["id"])
+    for path, body, header, earlier in (("jobs", spec, key, first), ("studies", STUDY, grid_key, study)):
+        again = api.post(f"/v1/{path}", json=body, headers=header)
+        assert (again.status_code, again.json()["id"]) == (201, earlier.json()["id"])
     assert api.post("/v1/jobs", json=SPEC).status_code == 201
     with sessions() as session:
         assert session.scalar(select(func.count()).where(Job.project == "vision")) == 5
