@@ -1,7 +1,6 @@
 """The metrics of many jobs in one answer: the same series that each job has by itself."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -111,26 +110,15 @@ def test_one_tag_covers_all_jobs_of_the_answer(
     assert of_one.is_unchanged()
 
 
-@contextmanager
-def recorded_statements(engine: Engine) -> Iterator[list[str]]:
-    """The statements that are sent inside the block."""
-    statements: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        statements.append(statement)
-
-    event.listen(engine, "before_cursor_execute", note)
-    yield statements
-    event.remove(engine, "before_cursor_execute", note)
-
-
 def test_many_jobs_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, trained_jobs: list[str]) -> None:
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
+
     def statement_count(ids: list[str]) -> int:
-        with sessions() as session, recorded_statements(engine) as sent_statements:
-            metrics_by_job = metrics_of_jobs(
-                session, some_jobs(session, ids), names=["loss"], ranks=[-1, 0], axis="epoch"
-            )
-        assert list(metrics_by_job) == ids
-        return len(sent_statements)
+        statements.clear()
+        with sessions() as session:
+            jobs = some_jobs(session, ids)
+            assert list(metrics_of_jobs(session, jobs, names=["loss"], ranks=[-1, 0], axis="epoch")) == ids
+        return len(statements)
 
     assert statement_count(trained_jobs) == statement_count(trained_jobs[:1]) > 0

@@ -17,7 +17,6 @@ from tests.integration.api.test_projects import field_error, problem
 
 ClientOf = Callable[..., TestClient]
 Submit = Callable[..., str]
-MAY = {"from": "2025-05-01", "until": "2025-05-31"}
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def used(sessions: Sessions, submit_job: Submit) -> Callable[..., str]:
     return use
 
 
-def test_usage_by_project_and_month(api: TestClient, used: Callable[..., str]) -> None:
+def test_usage_by_project_and_month_and_as_a_table_for_spreadsheets(api: TestClient, used: Callable[..., str]) -> None:
     api.post("/v1/projects", json={"name": "vision"})
     used("2025-04-30", hours=48)
     used("2025-05-02", project="vision", device="NVIDIA H100 NVL")
@@ -60,6 +59,18 @@ def test_usage_by_project_and_month(api: TestClient, used: Callable[..., str]) -
         ],
         "total": {"gpu_hours": 98, "jobs": 2, "cost": 56},
     }
+
+    used("2025-06-01", owner="=cmd()", device="Tesla T4")
+    used("2025-06-01", owner='a,"b"')
+    june = {"from": "2025-06-01", "until": "2025-06-30", "by": ["user", "host"], "period": "day", "format": "csv"}
+    table = api.get("/v1/usage", params=june)
+    assert table.headers["Content-Type"] == "text/csv; charset=utf-8"
+    assert table.headers["Content-Disposition"] == 'inline; filename="usage-2025-06-01-2025-06-30.csv"'
+    assert list(csv.reader(table.text.splitlines())) == [
+        ["period", "user", "host", "gpu_hours", "jobs", "cost"],
+        ["2025-06-01", "'=cmd()", "ha", "2.0", "1", ""],
+        ["2025-06-01", 'a,"b"', "ha", "2.0", "1", "1.0"],
+    ]
 
 
 def test_by_default_a_year_of_months_or_thirty_days(api: TestClient) -> None:
@@ -118,19 +129,6 @@ def test_every_wrong_parameter_is_named(api: TestClient, used: Callable[..., str
     assert [(error["field"], error["received"]) for error in errors] == [
         ("from", "2025-01-02"), ("project", "nobody"), ("user", "nobody"),
     ]  # fmt: skip
-
-
-def test_a_table_for_spreadsheets(api: TestClient, used: Callable[..., str]) -> None:
-    used("2025-05-01", owner="=cmd()", device="Tesla T4")
-    used("2025-05-01", owner='a,"b"')
-    answer = api.get("/v1/usage", params=MAY | {"by": ["user", "host"], "period": "day", "format": "csv"})
-    assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
-    assert answer.headers["Content-Disposition"] == 'inline; filename="usage-2025-05-01-2025-05-31.csv"'
-    assert list(csv.reader(answer.text.splitlines())) == [
-        ["period", "user", "host", "gpu_hours", "jobs", "cost"],
-        ["2025-05-01", "'=cmd()", "ha", "2.0", "1", ""],
-        ["2025-05-01", 'a,"b"', "ha", "2.0", "1", "1.0"],
-    ]
 
 
 def test_the_cost_of_a_project_is_that_of_its_usage_this_month(

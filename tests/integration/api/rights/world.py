@@ -257,29 +257,27 @@ def _make_scripts(session: Session, digest: str) -> dict[str, str]:
 
 
 def _make_code_uploads(session: Session, settings: Settings) -> dict[str, str]:
-    folder = settings.datasets / ".uploads"
-    folder.mkdir(parents=True)
+    (settings.datasets / ".uploads").mkdir(parents=True)
     for owner, files in (("alice", {"new.py": ""}), ("dora", SENT)):
-        archive = archive_of(files)
-        (folder / f"codeof{owner}").write_bytes(archive)
-        size = {"size_bytes": len(archive), "received_bytes": len(archive)}
-        row = Upload(id=f"codeof{owner}", owner=owner, filename="c.tar.gz", completed_at=func.now(), **size)
-        session.add(row)
+        _make_upload(session, settings, f"codeof{owner}", owner, archive_of(files), "c.tar.gz")
     return {"code_upload": "codeofalice", "code_of_dora": "codeofdora"}
 
 
 def _make_run_uploads(session: Session, settings: Settings) -> dict[str, str]:
     """Runs that were uploaded: of alice into the closed project, and of dora into the open one."""
     names = {"run_upload": ("alice", "vision"), "run_of_dora": ("dora", "default"), "run_to_vision": ("dora", "vision")}
-    ids = {}
-    for number, (name, (owner, project)) in enumerate(names.items()):
-        ids[name] = f"run{number}"
+    for name, (owner, project) in names.items():
         with packed_run(run_folder(settings.home / name), project=project) as run:
             content = run.read(0, run.size_bytes)
-        (settings.datasets / ".uploads" / ids[name]).write_bytes(content)
-        size = {"size_bytes": len(content), "received_bytes": len(content)}
-        session.add(Upload(id=ids[name], owner=owner, filename="run.jsonl", completed_at=func.now(), **size))
-    return ids
+        _make_upload(session, settings, name.replace("_", ""), owner, content, "run.jsonl")
+    return {name: name.replace("_", "") for name in names}
+
+
+def _make_upload(session: Session, settings: Settings, upload_id: str, owner: str, content: bytes, name: str) -> None:
+    """A complete upload with its file."""
+    (settings.datasets / ".uploads" / upload_id).write_bytes(content)
+    size = {"size_bytes": len(content), "received_bytes": len(content)}
+    session.add(Upload(id=upload_id, owner=owner, filename=name, completed_at=func.now(), **size))
 
 
 def _make_webhooks(session: Session) -> dict[str, str]:
