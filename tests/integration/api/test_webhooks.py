@@ -75,7 +75,7 @@ def test_an_invalid_webhook_is_refused_at_its_field(api: TestClient) -> None:
 
 
 def test_a_webhook_has_the_format_that_was_asked_for_or_that_its_host_reads(client_of: ClientOf) -> None:
-    alice = client_of("alice")
+    alice, ids = client_of("alice"), list[str]()
     for fields, chosen_format in (
         ({"url": "https://hooks.slack.com/services/T0/B0/x"}, "slack"),
         ({"url": "https://a.ae.environment.api.powerplatform.com:443/powerautomate?sig=x"}, "teams"),
@@ -86,6 +86,11 @@ def test_a_webhook_has_the_format_that_was_asked_for_or_that_its_host_reads(clie
         webhook = add_webhook(alice, **fields)
         assert webhook["format"] == chosen_format
         assert alice.get(f"/v1/webhooks/{webhook['id']}").json()["format"] == chosen_format
+        ids.append(webhook["id"])
+    first = alice.get("/v1/webhooks?limit=2").json()
+    second = alice.get("/v1/webhooks", params={"limit": 3, "cursor": first["next_cursor"]}).json()
+    assert [item["id"] for item in first["items"] + second["items"]] == sorted(ids)
+    assert client_of("bob").get("/v1/webhooks", params={"cursor": first["next_cursor"]}).status_code == 422
 
 
 def test_a_webhook_may_be_a_mail_address_of_a_domain_that_mail_goes_to(database: str) -> None:
@@ -100,15 +105,6 @@ def test_a_webhook_may_be_a_mail_address_of_a_domain_that_mail_goes_to(database:
         refused = api.post("/v1/webhooks", json={"url": "mailto:ann@example.net"})
         assert "HORA_MAIL_DOMAINS" in refused.json()["errors"][0]["message"]
         assert "hush" not in refused.text
-
-
-def test_the_list_goes_page_by_page(client_of: ClientOf) -> None:
-    alice = client_of("alice")
-    ids = sorted(add_webhook(alice)["id"] for _ in range(3))
-    first = alice.get("/v1/webhooks?limit=2").json()
-    second = alice.get("/v1/webhooks", params={"limit": 2, "cursor": first["next_cursor"]}).json()
-    assert [item["id"] for item in first["items"] + second["items"]] == ids
-    assert client_of("bob").get("/v1/webhooks", params={"cursor": first["next_cursor"]}).status_code == 422
 
 
 def test_deliveries_show_the_result_of_sending(client_of: ClientOf, sessions: Sessions) -> None:
@@ -136,7 +132,7 @@ def test_deliveries_show_the_result_of_sending(client_of: ClientOf, sessions: Se
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:delivery-not-found")
 
 
-def test_a_disabled_webhook_gets_no_message_and_a_deleted_one_is_gone(client_of: ClientOf, sessions: Sessions) -> None:
+def test_a_disabled_webhook_gets_no_message_and_a_deleted_one_is_gone(client_of: ClientOf) -> None:
     alice = client_of("alice")
     at = f"/v1/webhooks/{add_webhook(alice)['id']}"
     ping = alice.post(f"{at}/test").json()
