@@ -11,7 +11,6 @@ from jobs.lifecycle import store
 from jobs.model.states import Status
 from tests.integration.api.studies.study_jobs import (
     BASE,
-    STUDY,
     Json,
     bring_to,
     job_ids,
@@ -117,11 +116,6 @@ def test_a_study_waits_for_the_jobs_that_its_base_names(
     api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
 ) -> None:
     good, bad = (api.post("/v1/jobs", json=BASE).json()["id"] for _ in range(2))
-    for field, body in {
-        "base.after.1": STUDY | {"base": BASE | {"after": [good, "nowhere"]}},
-        "grid.after[1].0": STUDY | {"grid": {"after": [[good], ["nowhere"]]}},
-    }.items():
-        assert wrong_fields(api.post("/v1/studies", json=body)) == [field]
     study = submit_study(base=BASE | {"after": [good, bad]})
     waiting, cancelled, *_ = job_ids(study)
     reason = f"waits for 2 jobs: {good} (queued), {bad} (queued)"

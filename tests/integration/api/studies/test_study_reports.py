@@ -129,20 +129,17 @@ def test_curves_have_the_mean_and_the_range_of_each_cell(
     api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
 ) -> None:
     study = submit_study(grid={"gpus": [1, 2]}, repeats=2)
+    path = f"/v1/studies/{study['id']}/curves"
     for job, accuracies in zip(study["cells"][0]["jobs"], ([0.5, 0.8], [0.7, 0.9]), strict=True):
         succeed(sessions, job["id"], 10, accuracies=accuracies, gpus=1)
-        metric_points(sessions, job["id"], [(4, 2.0), (8, float("nan"))], rank=ALL_RANKS)
-    answer = api.get(f"/v1/studies/{study['id']}/curves")
-
-    gaps = {"repeats": 2, "epoch": [1, 2], "mean": [2, None], "low": [2, None], "high": [2, None]}
+    answer = api.get(path)
     known = {"repeats": 2, "epoch": [1, 2], "mean": [0.6, 0.85], "low": [0.5, 0.8], "high": [0.7, 0.9]}
-    curves = [{"metric": "val_accuracy", "cells": [known, None]}, {"metric": "loss", "cells": [gaps, None]}]
+    curves = [{"metric": "val_accuracy", "cells": [known, None]}]
     assert answer.json() == {"study_id": study["id"], "curves": curves}
     tag = {"If-None-Match": answer.headers["etag"]}
-    assert api.get(f"/v1/studies/{study['id']}/curves", headers=tag).status_code == 304
+    assert api.get(path, headers=tag).status_code == 304
     succeed(sessions, study["cells"][1]["jobs"][0]["id"], 10, accuracies=[0.5], gpus=2)
-    second = api.get(f"/v1/studies/{study['id']}/curves", headers=tag).json()["curves"][0]["cells"][1]
-    assert (second["repeats"], second["mean"]) == (1, [0.5])
+    assert api.get(path, headers=tag).json()["curves"][0]["cells"][1]["mean"] == [0.5]
     assert api.get("/v1/studies/nostudy/curves").status_code == 404
 
 
