@@ -1,6 +1,5 @@
 """Names and labels in any script, with signs that mean something where they are shown: found, and harmless."""
 
-import json
 import subprocess
 import sys
 import unicodedata
@@ -10,13 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from jobs.db.engine import Sessions
-from jobs.db.tables import Webhook
 from jobs.insight.studies.plots import Line, Panel, Plot
-from jobs.model.states import Status
-from jobs.outward.webhooks import outbox
-from jobs.outward.webhooks.messages import body_of
-from tests.integration.api.studies.study_jobs import bring_to
 
 Json = dict[str, Any]
 
@@ -68,21 +61,3 @@ def test_a_picture_shows_any_name_without_a_warning() -> None:
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"\x89PNG")
-
-
-def test_a_webhook_message_has_the_name_and_labels(
-    api: TestClient, sessions: Sessions, submit_job: Callable[..., str]
-) -> None:
-    webhook = {"url": "https://example.org/x", "events": ["job.ended"]}
-    assert api.post("/v1/webhooks", json=webhook).status_code == 201
-    for name in NAMES.values():
-        bring_to(sessions, submit_job(name=name, labels={"k": name}), Status.CANCELLED)
-    with sessions.begin() as session:
-        assert session.query(Webhook).count() == 1
-        claimed = [outbox.claim(session, lease_s=60) for _ in NAMES]
-    jobs_in_messages = [json.loads(body_of(one.payload))["job"] for one in claimed if one is not None]
-    assert (
-        {job["name"] for job in jobs_in_messages}
-        == {job["labels"]["k"] for job in jobs_in_messages}
-        == set(NAMES.values())
-    )

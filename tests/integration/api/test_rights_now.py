@@ -1,5 +1,6 @@
 """Whoever may not do a thing now may not do it by what they began. `rights/table.py` says what they may request."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from jobs.db.tables import Job, Token, WebhookDelivery
 from jobs.lifecycle.store import request_cancel
 from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox
+from jobs.outward.webhooks.messages import body_of
 from jobs.outward.webhooks.outbox import Claimed
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
@@ -132,12 +134,14 @@ def test_a_webhook_sends_only_while_its_owner_may_have_it(
     api: TestClient, alice: TestClient, sessions: Sessions, way: str
 ) -> None:
     webhook = alice.post("/v1/webhooks", json={"url": URL, "project": "vision"}).json()
-    job_ids = [api.post("/v1/jobs", json=IN_VISION).json()["id"] for _ in range(2)]
+    named = IN_VISION | {"name": "=訓練 <b>", "labels": {"team": "Zoë"}}
+    job_ids = [api.post("/v1/jobs", json=named).json()["id"] for _ in range(2)]
     with sessions.begin() as session:
         request_cancel(session, job_ids[0])
     sent = claim(sessions)
     assert sent is not None
-    assert sent.payload["job"]["id"] == job_ids[0]
+    message = json.loads(body_of(sent.payload))["job"]
+    assert (message["id"], message["name"], message["labels"]) == (job_ids[0], "=訓練 <b>", {"team": "Zoë"})
     ways: dict[str, Callable[[], None]] = {
         "leaves": lambda: leaves(api), "disabled": lambda: is_disabled(api),
         "loses its scope": lambda: loses_scope(sessions), "expired": lambda: expires(sessions),
