@@ -156,7 +156,7 @@ def test_all_tokens_of_a_user_share_a_limit() -> None:
     limits.charge(Bearer("b", "b", "bearer", Scope.READ))
     limits.charge(Bearer("a", "admin", "bearer", Scope.ADMIN))
     for _ in range(60):
-        limits.charge(Bearer("c", "1", "bearer", Scope.READ, 50.0))  # a higher limit of its own
+        limits.charge(Bearer("c", "9", "bearer", Scope.READ, 50.0))  # a higher limit of its own
 
 
 def test_changes_of_a_day_are_limited_and_a_study_counts_its_jobs() -> None:
