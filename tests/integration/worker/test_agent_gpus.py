@@ -9,26 +9,11 @@ from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing, registration
 from jobs.scheduling.decisions import Placement, Share
-from jobs.scheduling.hosts import host
 from jobs.scheduling.registration import SlotInfo
 from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import agent_of
 from worker.attempt.shares import layout_of
 from worker.host.gpus import find_gpus
-
-
-def test_a_host_registers_its_gpus_and_how_they_are_connected(
-    sessions: Sessions, settings: Settings, hints: Hints, cards: Callable[..., None]
-) -> None:
-    cards("wm")
-    agent_of(sessions, settings, hints, gpus=find_gpus(), slots=None).reconcile()
-    with sessions() as session:
-        found = host(session, "ha", host_timeout_s=30)
-    assert [(slot.index, slot.kind, slot.uuid) for slot in found.slots] == [(0, "gpu", "GPU-00"), (1, "gpu", "GPU-01")]
-    assert [gpu["mig"] for gpu in found.info["gpus"]] == [False, True]
-    assert found.info["topology"] == [{"gpus": [0, 1], "nvlinks": 2, "pcie": "multiple"}]
-    assert found.info["driver"] == {"version": "550.54.15", "cuda": "12.4"}
-    assert found.info["cores"]
 
 
 def test_a_gpu_that_was_lost_during_an_attempt_is_unhealthy_afterwards(

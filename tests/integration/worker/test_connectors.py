@@ -208,25 +208,26 @@ def memory_bytes(pid: int) -> int:
 
 
 @pytest.mark.usefixtures("nursery")
-@pytest.mark.parametrize(
-    ("program", "code"),
-    [
+def test_what_a_warm_rank_writes_and_its_exit_code_arrive(start: Start) -> None:
+    for program, code in (
         ("import sys\nprint('out')\nprint('err', file=sys.stderr)\nsys.exit(7)\n", 7),
         ("print('out')\nraise RuntimeError('err')\n", 1),
         ("print('out', flush=True)\nimport os, sys\nos.write(2, b'err')\nos.kill(os.getpid(), 9)\n", 137),
-    ],
-)
-def test_what_a_warm_rank_writes_and_its_exit_code_arrive(start: Start, program: str, code: int) -> None:
-    ssh = start(program)
-    out, err = ssh.communicate(timeout=240)
-    assert (out, ssh.returncode) == (b"out\n", code)
-    assert b"err" in err
+    ):
+        ssh = start(program)
+        out, err = ssh.communicate(timeout=240)
+        assert (out, ssh.returncode) == (b"out\n", code)
+        assert b"err" in err
 
 
-@pytest.mark.usefixtures("nursery")
-def test_a_signal_for_the_attempt_lets_the_rank_save(start: Start, tmp_path: Path, mark: str) -> None:
+def test_a_rank_outlives_the_template_and_the_worker_and_saves_at_a_signal_for_the_attempt(
+    nursery: Nursery, start: Start, tmp_path: Path, mark: str
+) -> None:
     ssh = start(SAVES)
-    assert how_it_started(rank_in(tmp_path)) == WARM
+    rank = rank_in(tmp_path)
+    os.kill(template_of(nursery), signal.SIGKILL)
+    nursery.close()
+    assert how_it_started(rank) == WARM
     assert signal_marked(mark, signal.SIGTERM) == 2
     assert ssh.wait(240) == 3
     until(lambda: not pids_with_mark(mark), what="the end of the rank's parent")
@@ -234,16 +235,14 @@ def test_a_signal_for_the_attempt_lets_the_rank_save(start: Start, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("nursery")
-@pytest.mark.parametrize("dies", ["connector", "parent"])
-def test_a_rank_whose_connector_or_parent_dies_is_told_to_end(
-    start: Start, tmp_path: Path, mark: str, dies: str
-) -> None:
-    ssh = start(SAVES)
-    rank = rank_in(tmp_path)
-    (pid,) = connectors_of(mark) if dies == "connector" else [state_and_parent(rank)[1]]
-    os.kill(pid, signal.SIGKILL)
-    assert ssh.wait(240) != 0
-    until(lambda: not pids_with_mark(mark), what="the end of the rank and its parent")
+def test_a_rank_whose_connector_or_parent_dies_is_told_to_end(start: Start, tmp_path: Path, mark: str) -> None:
+    for dies in ("connector", "parent"):
+        ssh = start(SAVES)
+        rank = rank_in(tmp_path)
+        (pid,) = connectors_of(mark) if dies == "connector" else [state_and_parent(rank)[1]]
+        os.kill(pid, signal.SIGKILL)
+        assert ssh.wait(240) != 0
+        until(lambda: not pids_with_mark(mark), what="the end of the rank and its parent")
 
 
 @pytest.mark.parametrize("how", [WARM, COLD])
@@ -269,18 +268,6 @@ def servers_above(pid: int) -> list[int]:
             servers.append(pid)
     assert servers
     return servers
-
-
-def test_the_end_of_the_template_and_the_worker_is_none_of_the_rank(
-    nursery: Nursery, start: Start, tmp_path: Path, mark: str
-) -> None:
-    ssh = start(SAVES)
-    rank = rank_in(tmp_path)
-    os.kill(template_of(nursery), signal.SIGKILL)
-    nursery.close()
-    assert how_it_started(rank) == WARM
-    os.kill(rank, signal.SIGTERM)
-    assert ssh.wait(240) == 3
 
 
 def test_ranks_start_cold_with_other_variables_at_their_imports(
@@ -329,25 +316,23 @@ def test_a_socket_is_left_out_where_its_path_is_too_long(settings: Settings, cap
 
 
 @pytest.mark.usefixtures("nursery")
-@pytest.mark.parametrize(
-    ("folder", "flags", "code"), [(None, os.O_RDONLY, b"4"), ("/", os.O_RDONLY, b""), (None, os.O_PATH, b"")]
-)
-def test_who_cannot_read_the_folder_of_the_socket_gets_no_rank(
-    settings: Settings, tmp_path: Path, mark: str, folder: str | None, flags: int, code: bytes
-) -> None:
+def test_who_cannot_read_the_folder_of_the_socket_gets_no_rank(settings: Settings, tmp_path: Path, mark: str) -> None:
     (tmp_path / "program").write_text("import sys\nsys.exit(4)\n")
     path = socket_of(settings.home, settings.host)
     order = {
         "argv": [sys.executable, "-m", "trainer", str(tmp_path)], "folder": str(tmp_path), "groups": os.getgroups(),
         "environment": environment_of_rank(settings, mark, tmp_path),
     }  # fmt: skip
-    with socket.socket(socket.AF_UNIX) as connection, open(os.devnull, "r+b") as null:
-        connection.connect(str(path))
-        assert connection.recv(16) == connector.READY
-        proof = os.open(folder or path.parent, flags)
-        write_order(connection, order, files=[null.fileno(), null.fileno(), null.fileno(), proof])
-        os.close(proof)
-        assert connection.recv(16) == code
+    for folder, flags, code in (
+        (path.parent, os.O_RDONLY, b"4"), (Path("/"), os.O_RDONLY, b""), (path.parent, os.O_PATH, b""),
+    ):  # fmt: skip
+        with socket.socket(socket.AF_UNIX) as connection, open(os.devnull, "r+b") as null:
+            connection.connect(str(path))
+            assert connection.recv(16) == connector.READY
+            proof = os.open(folder, flags)
+            write_order(connection, order, files=[null.fileno(), null.fileno(), null.fileno(), proof])
+            os.close(proof)
+            assert connection.recv(16) == code
 
 
 @pytest.mark.usefixtures("nursery")

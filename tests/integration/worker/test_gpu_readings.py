@@ -16,14 +16,15 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.samples import MakeSampler, stored_host_samples, stored_samples
 from worker.sampling import sampler as sampler_module
 
+Cards = Callable[..., None]
 
-def test_gpu_readings_are_stored_for_leased_and_free_slots(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
+
+def test_gpu_readings_are_stored_for_leased_slots_and_once_a_period_for_all(
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards
 ) -> None:
-    cards("wmgp")
-    register_gpus(sessions, 4)
+    register_gpus(sessions, cards, "wmgp")
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=3), slots=(0, 1, 2))
-    sampler = make_sampler()
+    sampler = make_sampler(report_period_s=3600.0)
     assert sampler.sample() == 3
     assert [
         (row.job_id, row.gpu_percent, row.gpu_memory_bytes, row.gpu_power_w, row.gpu_throttle, row.gpu_processes)
@@ -39,28 +40,18 @@ def test_gpu_readings_are_stored_for_leased_and_free_slots(
     ]  # fmt: skip
     at = {reading["at"] for reading in readings if reading}
     assert at == {row.at.isoformat() for row in stored_host_samples(sessions)}
-
-
-def register_gpus(sessions: Sessions, cards: int) -> None:
-    """Host `ha` with the stub's cards."""
-    job_rows.a_host(sessions, slots=cards, kind="gpu")
-    with sessions.begin() as session:
-        for index in range(cards):
-            session.execute(update(Slot).where(Slot.index == index).values(uuid=f"GPU-{index:02}"))
-
-
-def test_readings_are_stored_once_a_period(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
-) -> None:
-    cards("w")
-    register_gpus(sessions, 1)
-    sampler = make_sampler(report_period_s=3600.0)
-    sampler.sample()
-    first = job_rows.the_slots(sessions)[0].reading
-    sampler.sample()
-    assert job_rows.the_slots(sessions)[0].reading == first
-    assert first is not None
+    assert sampler.sample() == 3
+    assert [slot.reading for slot in job_rows.the_slots(sessions)] == readings
     assert len(stored_host_samples(sessions)) == 2
+
+
+def register_gpus(sessions: Sessions, cards: Cards, letters: str) -> None:
+    """Host `ha` with cards of the stub."""
+    cards(letters)
+    job_rows.a_host(sessions, slots=len(letters), kind="gpu")
+    with sessions.begin() as session:
+        for index in range(len(letters)):
+            session.execute(update(Slot).where(Slot.index == index).values(uuid=f"GPU-{index:02}"))
 
 
 def why_unhealthy(sessions: Sessions) -> list[str | None]:
@@ -72,11 +63,10 @@ def in_use_by_others(sessions: Sessions) -> list[bool]:
 
 
 def test_a_lost_card_is_unhealthy_at_once_until_it_is_back(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host.gpus._REOPEN_S", 0.0)
-    cards("www")
-    register_gpus(sessions, 3)
+    register_gpus(sessions, cards, "www")
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[1])
     sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
@@ -97,10 +87,9 @@ def test_a_lost_card_is_unhealthy_at_once_until_it_is_back(
 
 
 def test_a_change_is_reported_again_if_its_row_was_locked(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards
 ) -> None:
-    cards("ww")
-    register_gpus(sessions, 2)
+    register_gpus(sessions, cards, "ww")
     sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
     cards("ll")
@@ -113,10 +102,9 @@ def test_a_change_is_reported_again_if_its_row_was_locked(
 
 
 def test_a_slot_that_its_host_no_longer_offers_stays_retired(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards
 ) -> None:
-    cards("ww")
-    register_gpus(sessions, 2)
+    register_gpus(sessions, cards, "ww")
     with sessions.begin() as session:
         registration.register(session, "ha", {}, [SlotInfo(0, "gpu", "gpu", "GPU-00")])
     make_sampler().sample()
@@ -125,10 +113,9 @@ def test_a_slot_that_its_host_no_longer_offers_stays_retired(
 
 
 def test_a_card_with_an_xid_error_is_unhealthy_until_the_worker_restarts(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cards("www")
-    register_gpus(sessions, 3)
+    register_gpus(sessions, cards, "www")
     sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
     monkeypatch.setenv("NVML_STUB_XIDS", "0:13 2:31 1:48")  # the first two are errors of programs
@@ -152,7 +139,7 @@ def test_a_card_with_an_xid_error_is_unhealthy_until_the_worker_restarts(
 
 
 def test_a_card_that_is_back_reports_xid_errors_again(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host.gpus._REOPEN_S", 0.0)
     registered = []
@@ -160,8 +147,7 @@ def test_a_card_that_is_back_reports_xid_errors_again(
     monkeypatch.setattr(
         pynvml, "nvmlDeviceRegisterEvents", lambda *arguments: registered.append(1) or register(*arguments)
     )
-    cards("w")
-    register_gpus(sessions, 1)
+    register_gpus(sessions, cards, "w")
     sampler = make_sampler()
     for letters in "wwlwww":
         cards(letters)
@@ -170,10 +156,9 @@ def test_a_card_that_is_back_reports_xid_errors_again(
 
 
 def test_a_card_whose_memory_has_errors_is_unhealthy_while_it_reports_them(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None], caplog: pytest.LogCaptureFixture
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cards("werfu")
-    register_gpus(sessions, 5)
+    register_gpus(sessions, cards, "werfu")
     sampler = make_sampler()
     for _ in range(3):
         sampler.sample()
@@ -190,11 +175,8 @@ def test_a_card_whose_memory_has_errors_is_unhealthy_while_it_reports_them(
     assert why_unhealthy(sessions) == [None] * 5
 
 
-def test_an_old_driver_reports_no_errors(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
-) -> None:
-    cards("wp", driver="old")
-    register_gpus(sessions, 2)
+def test_an_old_driver_reports_no_errors(sessions: Sessions, make_sampler: MakeSampler, cards: Cards) -> None:
+    register_gpus(sessions, cards, "wp", driver="old")
     sampler = make_sampler()
     sampler.sample()
     sampler.sample()
@@ -203,10 +185,9 @@ def test_an_old_driver_reports_no_errors(
 
 
 def test_a_free_card_on_which_a_process_computes_is_in_use_by_others_until_it_is_gone(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards
 ) -> None:
-    cards("wwwu")
-    register_gpus(sessions, 4)
+    register_gpus(sessions, cards, "wwwu")
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[2])
     sampler = make_sampler(report_period_s=3600.0)
     sampler.sample()
@@ -229,10 +210,9 @@ def test_a_free_card_on_which_a_process_computes_is_in_use_by_others_until_it_is
 
 
 def test_a_card_that_was_leased_after_it_was_read_is_not_in_use_by_others(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    sessions: Sessions, make_sampler: MakeSampler, cards: Cards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cards("w")
-    register_gpus(sessions, 1)
+    register_gpus(sessions, cards, "w")
     sampler = make_sampler()
     sampler.sample()
     cards("p")
@@ -245,17 +225,3 @@ def test_a_card_that_was_leased_after_it_was_read_is_not_in_use_by_others(
     )
     sampler.sample()
     assert in_use_by_others(sessions) == [False]
-
-
-def test_the_reading_of_a_locked_slot_is_stored_later(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Callable[..., None]
-) -> None:
-    cards("ww")
-    register_gpus(sessions, 2)
-    sampler = make_sampler()
-    with sessions.begin() as session:
-        session.execute(select(Slot.index).where(Slot.index == 0).with_for_update()).all()
-        sampler.sample()
-    assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [True, False]
-    sampler.sample()
-    assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [False, False]

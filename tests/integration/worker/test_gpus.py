@@ -157,17 +157,6 @@ def test_a_card_in_mig_mode_is_logged_and_has_no_utilization(cards: Cards, caplo
     assert "GPU 1 (GPU-01) is in MIG mode: its utilization cannot be read" in caplog.messages
 
 
-def test_a_card_on_which_a_process_computes_is_in_use(cards: Cards) -> None:
-    cards("wpl")
-    assert [is_in_use(uuid) for uuid in ("GPU-00", "GPU-01", "GPU-02", "GPU-03", "")] == [
-        False,
-        True,
-        False,
-        False,
-        False,
-    ]
-
-
 def test_an_old_driver_is_read_through_its_old_function_names(cards: Cards) -> None:
     cards("wp", driver="old")
     gpus = find_gpus()
@@ -200,10 +189,6 @@ def test_a_host_reports_how_its_cards_are_connected(cards: Cards) -> None:
     assert pairs[2, 3] == (4, "multiple")  # through the switch
     assert pairs[2, 8] == (4, "system")
     assert pairs[2, 15] == (0, None)
-
-
-def test_a_host_without_cards_reports_no_connections() -> None:
-    assert gpu_info([]) == {}
 
 
 def test_ranges_are_written_as_linux_does() -> None:

@@ -99,14 +99,14 @@ def test_an_allowed_name_may_resolve_to_an_internal_address(receiver: Receiver) 
     assert receiver.received[0].headers["host"] == f"ci.internal:{receiver.port}"
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(receiver: Receiver, status: int) -> None:
+def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
     with receiving() as second_receiver:
-        receiver.answers = lambda _: (status, {"Location": f"{second_receiver.url}/secret"}, b"")
-        answer = post(receiver.url)
-        assert answer.status_code == status
-        assert "not followed" in (answer.error or "")
-        assert len(receiver.received) == 1
+        for status in (301, 302, 303, 307, 308):
+            receiver.answers = lambda _, status=status: (status, {"Location": f"{second_receiver.url}/secret"}, b"")
+            answer = post(receiver.url)
+            assert answer.status_code == status
+            assert "not followed" in (answer.error or "")
+        assert len(receiver.received) == 5
         assert second_receiver.received == []
 
 

@@ -24,7 +24,7 @@ def placed_jobs(sessions: Sessions) -> list[str]:
     return [lease.job_id for lease in live_leases(sessions)]
 
 
-def complete(sessions: Sessions, lease: Lease) -> None:
+def complete(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> None:
     with sessions.begin() as session:
-        leases.end(session, lease, EndReason.COMPLETED)
+        leases.end(session, lease, reason)
         leases.release(session, lease.attempt_id)

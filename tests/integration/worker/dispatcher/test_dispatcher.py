@@ -1,9 +1,7 @@
 """A job is placed once, in its turn, on free slots of hosts that are alive."""
 
-from datetime import timedelta
 from typing import Any
 
-import pytest
 import redis
 from sqlalchemy import Text, cast, func, select, update
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -11,8 +9,6 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import request_cancel
-from jobs.model.states import Status
 from jobs.runtime.hints import host_queue
 from jobs.runtime.settings import Settings
 from jobs.scheduling import draining
@@ -20,7 +16,6 @@ from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
 from tests.waiting import until
-from worker import dispatcher as dispatcher_module
 from worker.attempt.launcher import Launcher
 
 NOWHERE = "redis+socket:///nowhere/broker.sock"
@@ -29,19 +24,6 @@ NOWHERE = "redis+socket:///nowhere/broker.sock"
 def slots_of(attempt: Attempt) -> list[tuple[str, list[int]]]:
     """The hosts of an attempt, sorted by rank, and the indices of its slots there."""
     return [(share["host"], share["slots"]) for share in attempt.shares]
-
-
-def test_a_job_is_placed_and_its_host_gets_a_hint(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, broker: str
-) -> None:
-    job_rows.a_host(sessions)
-    job_id = job_rows.a_job(sessions)
-    assert make_dispatcher().run() == 1
-    (lease,) = live_leases(sessions)
-    assert lease.job_id == job_id
-    assert job_rows.holders(sessions) == [lease.attempt_id] * 2
-    with redis.Redis.from_url(broker.replace("redis+socket://", "unix://")) as connection:
-        until(lambda: connection.llen(host_queue("ha")) == 1, what="the host's hint")
 
 
 class ClaimingLauncher(Launcher):
@@ -80,61 +62,39 @@ def test_a_pass_that_was_asked_for_runs_soon(sessions: Sessions, make_dispatcher
         complete(sessions, live_leases(sessions)[0])
 
 
-def test_jobs_are_placed_without_a_broker(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions)
-    job_id = job_rows.a_job(sessions)
-    assert make_dispatcher(NOWHERE).run() == 1
-    assert job_rows.the_job(sessions, job_id).status is Status.LAUNCHING
-
-
-def test_the_queue_goes_by_priority_then_age(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_jobs_are_placed_by_priority_then_age_also_without_a_broker(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
     job_rows.a_host(sessions, slots=3)
     jobs = [job_rows.a_job(sessions, gpus=1, priority=priority) for priority in (50, 90, 50, 10)]
-    assert make_dispatcher().run() == 3
+    assert make_dispatcher(NOWHERE).run() == 3
     assert placed_jobs(sessions) == [jobs[1], jobs[0], jobs[2]]
 
 
-def test_a_job_is_not_placed_before_its_pause_ends(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions)
-    job_id = job_rows.a_job(sessions)
-
-    def pause_ends(in_s: float) -> None:
-        with sessions.begin() as session:
-            at = func.now() + timedelta(seconds=in_s)
-            session.execute(update(Job).where(Job.id == job_id).values(not_before=at))
-
-    pause_ends(60)
-    dispatcher = make_dispatcher()
-    assert dispatcher.run() == 0
-    pause_ends(-1)
-    assert dispatcher.run() == 1
-
-
-def test_no_job_is_placed_on_a_silent_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions, "dead", slots=2)
-    job_rows.a_host(sessions, "alive", slots=8)
+def test_no_job_is_placed_on_a_silent_or_drained_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    for name in ("alive", "dead", "drained"):
+        job_rows.a_host(sessions, name)
     job_rows.host_went_silent(sessions, "dead", for_s=31)
-    job_rows.a_job(sessions)
+    job_rows.drain_host(sessions, "drained")
+    for _ in range(3):
+        job_rows.a_job(sessions)
     assert make_dispatcher(host_timeout_s=30.0).run() == 1
-    assert job_rows.holders(sessions, "dead") == [None, None]
+    assert None not in job_rows.holders(sessions, "alive")
 
 
-@pytest.mark.parametrize(
-    "out_of_use",
-    [{"quarantined_at": func.now()}, {"retired_at": func.now()}, {"unhealthy": "lost"}, {"in_use_by_others": True}],
-    ids=lambda values: next(iter(values)),
-)
-def test_a_slot_that_is_out_of_use_is_not_leased(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, out_of_use: dict[str, Any]
-) -> None:
-    job_rows.a_host(sessions, slots=3)
+def test_a_slot_that_is_out_of_use_is_not_leased(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+    out_of_use: list[dict[str, Any]] = [
+        {"quarantined_at": func.now()}, {"retired_at": func.now()}, {"unhealthy": "lost"}, {"in_use_by_others": True},
+    ]  # fmt: skip
+    job_rows.a_host(sessions, slots=6)
     with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.index == 0).values(**out_of_use))
+        for index, values in enumerate(out_of_use):
+            session.execute(update(Slot).where(Slot.index == index).values(**values))
     job_rows.a_job(sessions, gpus=3)
     job_rows.a_job(sessions, gpus=2)
     assert make_dispatcher().run() == 1
     (lease,) = live_leases(sessions)
-    assert job_rows.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
+    assert job_rows.holders(sessions) == [*[None] * 4, lease.attempt_id, lease.attempt_id]
 
 
 def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -150,46 +110,6 @@ def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make
     ranks = [slot.rank for host in ("hb", "hc") for slot in job_rows.the_slots(sessions, host)]
     assert ranks == [0, 1, 2, 3]
     assert job_rows.holders(sessions, "ha") == job_rows.holders(sessions, "hd") == [None, None]
-
-
-def test_spread_placement_takes_one_slot_of_each_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions, "ha", slots=2, peers="eth0")
-    job_rows.a_host(sessions, "hb", slots=2, peers="eth0")
-    job_rows.a_job(sessions, gpus=2, placement="spread")
-    assert make_dispatcher().run() == 1
-    (lease,) = live_leases(sessions)
-    assert slots_of(job_rows.the_attempt(sessions, lease)) == [("ha", [0]), ("hb", [0])]
-
-
-def test_nothing_is_placed_on_a_drained_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions, "ha")
-    job_rows.a_host(sessions, "hb")
-    job_rows.drain_host(sessions, "ha")
-    job_rows.a_job(sessions)
-    job_rows.a_job(sessions)
-    dispatcher = make_dispatcher()
-    assert dispatcher.run() == 1
-    assert job_rows.holders(sessions, "ha") == [None, None]
-
-
-def test_a_pass_reads_beyond_the_first_page_of_the_queue(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dispatcher_module, "_PAGE", 3)
-    job_rows.a_host(sessions, slots=2)
-    for number in range(7):
-        job_rows.a_job(sessions, device="gpu", priority=60 - number % 2)  # no host has GPUs
-    jobs = [job_rows.a_job(sessions, gpus=1) for _ in range(2)]
-    assert make_dispatcher().run() == 2
-    assert placed_jobs(sessions) == jobs
-
-
-def test_a_cancelled_job_is_not_placed(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions)
-    job_id = job_rows.a_job(sessions)
-    with sessions.begin() as session:
-        request_cancel(session, job_id)
-    assert make_dispatcher().run() == 0
 
 
 A100, A100_40, H100 = ("NVIDIA A100-SXM4-80GB", 85), ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA H100", 85)
@@ -211,21 +131,6 @@ def test_jobs_get_the_gpus_that_they_choose(sessions: Sessions, make_dispatcher:
         ["NVIDIA H100", "NVIDIA H100"],
         ["cpu", "cpu"],
     ]
-
-
-def test_a_job_waits_for_gpus_of_one_model(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    """Its slots are kept, and only an attempt on the model that it needs is preempted."""
-    job_rows.a_mixed_host(sessions, "ha", A100, A100, H100, H100, cpus=2)
-    on_a100, on_h100 = (job_rows.a_job(sessions, gpus=1, gpu_model=model, priority=10) for model in ("a100", "h100"))
-    assert make_dispatcher().run() == 2
-    waiting = job_rows.a_job(sessions, gpus=2, gpu_model="H100", priority=90)
-    passing = job_rows.a_job(sessions, gpus=1)
-    dispatcher = make_dispatcher()
-    assert dispatcher.run() == 1
-    attempts = {lease.job_id: job_rows.the_attempt(sessions, lease) for lease in live_leases(sessions)}
-    assert attempts[on_a100].preempt_requested_at is None
-    assert str(attempts[on_h100].preemption) == f"job {waiting}"
-    assert attempts[passing].shares == [{"host": "ha", "slots": [1], "devices": [A100[0]]}]
 
 
 def test_cards_that_nvlinks_join_are_taken_together(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:

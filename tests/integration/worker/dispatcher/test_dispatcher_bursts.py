@@ -8,12 +8,11 @@ from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, request_cancel
 from jobs.model.bursts import GAP_S
 from jobs.model.states import EndReason
 from tests.integration.jobs import job_rows
-from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, live_leases
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases
 
 LONG_S, SHORT_S = 2000.0, 30.0  # above half a slot-hour, and below
 
@@ -23,12 +22,6 @@ def held(sessions: Sessions, lease: Lease, held_s: float) -> None:
     with sessions.begin() as session:
         at = func.now() - timedelta(seconds=held_s)
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=at))
-
-
-def end(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED) -> None:
-    with sessions.begin() as session:
-        leases.end(session, lease, reason)
-        leases.release(session, lease.attempt_id)
 
 
 def submitted(sessions: Sessions, job_id: str, *, ago_s: float) -> None:
@@ -93,7 +86,7 @@ def test_the_ends_of_jobs_count(sessions: Sessions, short: int, level: int) -> N
     attempts = [job_rows.an_attempt(sessions, job_id, slots=[slot]) for slot, job_id in enumerate(ran)]
     for number, lease in enumerate(attempts):
         held(sessions, lease, SHORT_S if number < short else LONG_S)
-        end(sessions, lease)
+        complete(sessions, lease)
     assert levels(sessions, waiting) == [level]
 
 
@@ -106,14 +99,14 @@ def test_what_never_ran_says_nothing(sessions: Sessions) -> None:
     for lease in attempts:
         held(sessions, lease, LONG_S)
     for lease in attempts:
-        end(sessions, lease, EndReason.PREEMPTED)  # it goes back to the queue, and has run for long all the same
+        complete(sessions, lease, EndReason.PREEMPTED)  # it goes back to the queue, and has run for long all the same
     assert levels(sessions, waiting, cancelled) == [1, 0]
 
 
 def test_a_job_of_which_shorter_runs_are_known_is_not_raised(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=8)
     alike = job_rows.a_job(sessions, gpus=1, epochs=2)
-    end(sessions, job_rows.an_attempt(sessions, alike, slots=[7]))  # it took a moment
+    complete(sessions, job_rows.an_attempt(sessions, alike, slots=[7]))  # it took a moment
     submitted(sessions, alike, ago_s=GAP_S + 1)
     *ran, like_it, unknown = [job_rows.a_job(sessions, gpus=1, epochs=3 + number) for number in range(5)]
     with sessions.begin() as session:
@@ -122,5 +115,5 @@ def test_a_job_of_which_shorter_runs_are_known_is_not_raised(sessions: Sessions)
     attempts = [job_rows.an_attempt(sessions, job_id, slots=[slot]) for slot, job_id in enumerate(ran)]
     for lease in attempts:
         held(sessions, lease, LONG_S)
-        end(sessions, lease)
+        complete(sessions, lease)
     assert levels(sessions, like_it, unknown) == [0, 1]

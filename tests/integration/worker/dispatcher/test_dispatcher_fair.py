@@ -8,7 +8,6 @@ from sqlalchemy import Engine, event, func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import AccountStanding, Attempt, Host, Job, Project, UsageHour
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, pause, request_cancel
 from jobs.model.states import EndReason
 from jobs.people import projects
@@ -92,9 +91,7 @@ def test_a_new_job_takes_the_slot_of_a_long_one_after_its_quantum(
     dispatcher.run()
     assert asked(sessions) == {newer: new}
     leaving = live_leases(sessions)[1]
-    with sessions.begin() as session:
-        leases.end(session, leaving, EndReason.PREEMPTED)
-        leases.release(session, leaving.attempt_id)
+    complete(sessions, leaving, EndReason.PREEMPTED)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [older, new]
     with sessions() as session:
@@ -104,44 +101,28 @@ def test_a_new_job_takes_the_slot_of_a_long_one_after_its_quantum(
 
 
 @pytest.mark.parametrize(
-    ("age_s", "changes"),
+    ("of_attempt", "of_job"),
     [
-        (500, {"slot_seconds": 1e5, "level": 2}),  # its quantum is not over
-        (7210, {"code": True}),  # a script that never saved
-        (7210, {"progress": {"eta_s": 300.0}}),  # it ends soon
-        (7210, {"priority": 51}),
+        ({}, {"code": True}),  # a script that never saved
+        ({}, {"progress": {"eta_s": 300.0}}),  # it ends soon
+        ({"setup": {"imports": 10.0, "data": 800.0}}, {}),  # to begin again takes long
     ],
 )
 def test_these_attempts_are_left_undisturbed(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, age_s: float, changes: dict[str, Any]
+    sessions: Sessions, make_dispatcher: MakeDispatcher, of_attempt: dict[str, Any], of_job: dict[str, Any]
 ) -> None:
     job_rows.a_host(sessions, slots=1)
     job_id = job_rows.a_job(sessions, gpus=1)
     dispatcher = make_dispatcher()
     assert dispatcher.run() == 1
-    began(sessions, live_leases(sessions)[0], ago_s=age_s)
-    if changes.get("code"):
-        changes = {"code": code_rows.an_archive(sessions, b"code")}
+    began(sessions, live_leases(sessions)[0], ago_s=7300, **of_attempt)
+    if "code" in of_job:
+        of_job = {"code": code_rows.an_archive(sessions, b"code")}
     with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == job_id).values(changes))
+        session.execute(update(Job).where(Job.id == job_id).values({"level": 0} | of_job))
     job_rows.a_job(sessions, gpus=1)
     dispatcher.run()
     assert asked(sessions) == {}
-
-
-def test_what_a_preemption_costs_makes_the_quantum_longer(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions, slots=1)
-    dear = job_rows.a_job(sessions, gpus=1)
-    dispatcher = make_dispatcher()
-    assert dispatcher.run() == 1
-    (lease,) = live_leases(sessions)
-    began(sessions, lease, ago_s=7300, setup={"imports": 10.0, "data": 800.0})
-    new = job_rows.a_job(sessions, gpus=1)
-    dispatcher.run()
-    assert asked(sessions) == {}
-    began(sessions, lease, ago_s=8200, setup={"imports": 10.0, "data": 800.0})
-    dispatcher.run()
-    assert asked(sessions) == {dear: new}
 
 
 def test_the_share_of_a_project_decides_between_projects(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -169,31 +150,11 @@ def test_usage_of_the_past_counts_less_and_less(sessions: Sessions, make_dispatc
         assert dispatcher.run() == 1
         (lease,) = live_leases(sessions)
         began(sessions, lease, ago_s=3600 * (ago_h + 2))
-        with sessions.begin() as session:
-            leases.end(session, lease, EndReason.COMPLETED)
-            leases.release(session, lease.attempt_id)
+        complete(sessions, lease)
     job_rows.a_job(sessions, owner="ben", gpus=1)
     quiet = job_rows.a_job(sessions, owner="cara", gpus=1)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [quiet]
-
-
-def test_a_job_that_has_waited_for_half_a_day_is_next(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions, slots=1)
-    long = job_rows.a_job(sessions, gpus=1)
-    new = job_rows.a_job(sessions, gpus=1)
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == long).values(level=2))
-    dispatcher = make_dispatcher()
-    assert dispatcher.run() == 1
-    assert placed_jobs(sessions) == [new]
-    (lease,) = live_leases(sessions)
-    complete(sessions, lease)
-    job_rows.a_job(sessions, gpus=1)
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == long).values(queued_at=func.now() - timedelta(hours=12)))
-    assert dispatcher.run() == 1
-    assert placed_jobs(sessions) == [long]
 
 
 def test_paused_jobs_of_others_take_no_share(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -274,20 +235,6 @@ def test_a_user_who_was_entitled_to_nothing_has_a_place(sessions: Sessions, make
         parts = {row.user_name: row.entitled_part for row in session.scalars(select(AccountStanding))}
     assert parts == {"ann": 1.0, "ben": 0.0}
     assert positions(sessions, job_rows.a_job(sessions, owner="ben", gpus=1)) == [2]
-
-
-def test_standings_are_removed_with_the_last_job(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions, slots=1)
-    dispatcher = make_dispatcher()
-    for _ in range(2):
-        job_rows.a_job(sessions, gpus=1)
-    dispatcher.run()
-    assert job_rows.count(sessions, AccountStanding) == 1
-    complete(sessions, live_leases(sessions)[0])
-    dispatcher.run()
-    complete(sessions, live_leases(sessions)[0])
-    dispatcher.run()
-    assert job_rows.count(sessions, AccountStanding) == 0
 
 
 def test_a_pass_over_many_users_takes_as_many_statements_as_over_one(

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from jobs.data import artifacts
 from jobs.db.engine import Sessions, engine_for, sessions_for
-from jobs.db.tables import Attempt, Job, ProjectUsage
+from jobs.db.tables import Attempt, ProjectUsage
 from jobs.lifecycle import retention, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import Status
@@ -52,19 +52,6 @@ def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: boo
         month = (month - timedelta(days=1)).replace(day=1)
     with sessions.begin() as session:
         session.execute(insert(ProjectUsage).values(project=project, month=month, slot_seconds=3600 * hours))
-
-
-def test_a_project_gets_no_more_slots_than_its_quota(sessions: Sessions, dispatcher: Dispatcher) -> None:
-    a_project(sessions, max_slots=3)
-    job_rows.a_host(sessions, slots=8)
-    queue = [job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(5)]
-    unlimited_job = job_rows.a_job(sessions, gpus=4)
-    assert dispatcher.run() == 4
-    assert leases_by_job(sessions).keys() == {*queue[:3], unlimited_job}
-    assert dispatcher.run() == 0
-    complete(sessions, leases_by_job(sessions)[queue[1]])
-    assert dispatcher.run() == 1
-    assert set(leases_by_job(sessions)) == {queue[0], queue[2], queue[3], unlimited_job}
 
 
 def test_a_project_that_keeps_too_much_gets_no_slots_until_files_are_removed(
@@ -111,17 +98,6 @@ def test_a_job_that_keeps_files_goes_on_in_a_full_project(sessions: Sessions, di
     assert reasons[later] == "its project vision has 0 of 1 slots in use, and other jobs of the project come first"
     assert dispatcher.run() == 1
     assert list(leases_by_job(sessions)) == [preempted]
-
-
-def test_a_job_that_has_not_ended_is_not_named_as_one_to_remove_files_of(sessions: Sessions) -> None:
-    a_project(sessions, max_storage_gb=3)
-    job_rows.a_host(sessions)
-    paused, waiting = (job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(2))
-    with sessions.begin() as session:
-        store.pause(session, paused)
-        store.touch(session, paused, checkpoint_bytes=4_000_000_000)
-        reason = standings(session, [waiting], host_timeout_s=60)[waiting].reason
-    assert reason.startswith("its project vision keeps 4 of 3 GB, all by jobs that have not ended;")
 
 
 def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:
@@ -180,7 +156,6 @@ def test_a_long_queue_of_one_project_does_not_block_jobs_of_another(
     sessions: Sessions, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pass looks behind the jobs that wait for a quota, however many there are."""
-    monkeypatch.setattr(dispatcher_module, "_PAGE", 3)
     monkeypatch.setattr(dispatcher_module, "_MOST_LOOKED_AT", 6)
     a_project(sessions, max_slots=1)
     a_project(sessions, "small", max_slots=1)
@@ -191,20 +166,6 @@ def test_a_long_queue_of_one_project_does_not_block_jobs_of_another(
     last = job_rows.a_job(sessions, gpus=1, priority=10)
     assert dispatcher.run() == 2
     assert set(leases_by_job(sessions)) == {first[0], last}
-
-
-def test_a_pass_without_quotas_reads_limits_once_and_shares_once(
-    sessions: Sessions, dispatcher: Dispatcher, engine: Engine
-) -> None:
-    a_project(sessions, max_queued=100)
-    job_rows.a_host(sessions)
-    job_rows.a_job(sessions, project="vision")
-    statements: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
-    assert dispatcher.run() == 1
-    about_projects = [statement for statement in statements if statement.startswith("SELECT projects.")]
-    assert len(about_projects) == 2
-    assert job_rows.count(sessions, Job) == 1
 
 
 @pytest.mark.parametrize(("quota", "placed"), [({"max_slots": 1}, 2), ({"max_storage_gb": 0}, 1)])

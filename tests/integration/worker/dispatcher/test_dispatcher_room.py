@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, text, update
+from sqlalchemy import func, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import pause, request_cancel
-from jobs.model.states import EndReason, EventKind, Status
+from jobs.model.states import EndReason
 from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
 
@@ -17,6 +17,7 @@ from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, co
 def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
     sessions: Sessions, make_dispatcher: MakeDispatcher
 ) -> None:
+    """One that does not makes room for it."""
     job_rows.a_host(sessions, slots=4)
     busy = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])
     large = job_rows.a_job(sessions, gpus=4)
@@ -29,8 +30,15 @@ def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
     assert due_at is not None
     assert 900 < (due_at - job_rows.the_attempt(sessions, passing).created_at).total_seconds() <= 1000
     assert job_rows.reservations(sessions) == {"ha": large}
-    complete(sessions, busy)
-    complete(sessions, passing)
+    complete(sessions, busy, EndReason.CANCELLED)  # so nobody knows how long such a job runs
+    assert dispatcher.run() == 0
+    assert job_rows.the_attempt(sessions, passing).preempted_for is None
+    with sessions.begin() as session:
+        past = func.now() - timedelta(seconds=1)
+        session.execute(update(Attempt).where(Attempt.id == passing.attempt_id).values(due_at=past))
+    assert dispatcher.run() == 0
+    assert job_rows.the_attempt(sessions, passing).preempted_for == f"job {large}"
+    complete(sessions, passing, EndReason.CANCELLED)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [large]
     assert job_rows.reservations(sessions) == {"ha": unknown}
@@ -55,26 +63,6 @@ def test_a_huge_time_limit_of_an_old_job_does_not_break_a_pass(
     assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).due_at is not None
 
 
-def test_a_job_that_overstays_makes_room_for_the_job_that_it_passed(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
-    job_rows.a_host(sessions, slots=2)
-    busy = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])
-    large = job_rows.a_job(sessions, gpus=2)
-    job_rows.a_job(sessions, gpus=1, time_limit_s=500)
-    dispatcher = make_dispatcher()
-    assert dispatcher.run() == 1
-    passing = live_leases(sessions)[1]
-    complete(sessions, busy)
-    assert dispatcher.run() == 0
-    assert job_rows.the_attempt(sessions, passing).preempt_requested_at is None
-    with sessions.begin() as session:
-        past = func.now() - timedelta(seconds=1)
-        session.execute(update(Attempt).where(Attempt.id == passing.attempt_id).values(due_at=past))
-    assert dispatcher.run() == 0
-    assert job_rows.the_attempt(sessions, passing).preempted_for == f"job {large}"
-
-
 def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, slots=2)
     for took_s in (20, 30):
@@ -87,34 +75,11 @@ def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, m
     assert placed_jobs(sessions)[1:] == [like_those]
 
 
-def test_a_job_of_lower_priority_makes_room(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions, slots=3)
-    low = [job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, priority=10), slots=[n]) for n in (0, 1)]
-    urgent = job_rows.a_job(sessions, gpus=2, priority=90)
-    later = job_rows.a_job(sessions, gpus=1, priority=10, time_limit_s=1)
-    dispatcher = make_dispatcher()
-    assert dispatcher.run() == 0
-    causes = [job_rows.the_attempt(sessions, lease).preempted_for for lease in low]
-    assert causes == [None, f"job {urgent}"]  # the youngest
-    assert EventKind.PREEMPT_REQUESTED in job_rows.kinds(sessions, low[1].job_id)
-    assert dispatcher.run() == 0
-    assert job_rows.the_attempt(sessions, low[0]).preempted_for is None  # one is enough
-    with sessions.begin() as session:
-        leases.end(session, low[1], EndReason.PREEMPTED)
-        leases.release(session, low[1].attempt_id)
-    assert dispatcher.run() == 1
-    assert placed_jobs(sessions) == [low[0].job_id, urgent]
-    assert job_rows.the_job(sessions, low[1].job_id).status is Status.QUEUED
-    assert job_rows.the_job(sessions, later).status is Status.QUEUED
-
-
 def test_a_restart_goes_to_its_last_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     for name in ("ha", "hb", "hc"):
         job_rows.a_host(sessions, name)
     first = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
-    with sessions.begin() as session:
-        leases.end(session, first, EndReason.RANK_FAILED)
-        leases.release(session, first.attempt_id)
+    complete(sessions, first, EndReason.RANK_FAILED)
     assert make_dispatcher().run() == 1
     assert job_rows.the_attempt(sessions, live_leases(sessions)[0]).host == "hb"
 
@@ -132,9 +97,7 @@ def test_a_job_waits_for_a_leaving_attempt_instead_of_preempting_another(
     dispatcher = make_dispatcher()
     assert dispatcher.run() == 0
     assert job_rows.the_attempt(sessions, low).preempt_requested_at is None
-    with sessions.begin() as session:
-        leases.end(session, leaving, EndReason.PAUSED)
-        leases.release(session, leaving.attempt_id)
+    complete(sessions, leaving, EndReason.PAUSED)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [low.job_id, urgent]
 
@@ -157,23 +120,3 @@ def test_a_restart_after_a_lost_host_uses_fewer_gpus(sessions: Sessions, make_di
     assert job_rows.holders(sessions, "small") == [second.attempt_id, second.attempt_id, None]  # 3 do not divide 8
     assert job_rows.the_attempt(sessions, second).gpus == 2
     assert job_rows.the_job(sessions, job_id).gpus == 4
-
-
-def test_a_restart_waits_for_busy_slots_but_not_for_quarantined_ones(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
-    job_rows.a_host(sessions, slots=4)
-    job_id = job_rows.a_job(sessions, gpus=4, min_gpus=1)
-    dispatcher = make_dispatcher()
-    dispatcher.run()
-    (first,) = live_leases(sessions)
-    with sessions.begin() as session:
-        leases.end(session, first, EndReason.HOST_LOST)
-        leases.release(session, first.attempt_id)
-    job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
-    assert dispatcher.run() == 0
-    with sessions.begin() as session:
-        session.execute(text("UPDATE slots SET quarantined_at = now() WHERE index = 0"))
-    assert dispatcher.run() == 1
-    assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).gpus == 3
-    assert live_leases(sessions)[1].job_id == job_id
