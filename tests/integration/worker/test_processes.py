@@ -3,23 +3,14 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 
-from jobs.runtime.processes import ProcessId, environment, mark_of
+from jobs.runtime.processes import ProcessId, environment
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.attempt.processes import pids_with_mark, signal_marked, sweep
-
-
-def marked_count(mark: str, count: int) -> list[int]:
-    return until(lambda: found if len(found := pids_with_mark(mark)) == count else [], what=f"{count} marked processes")
-
-
-def test_the_mark_names_the_job_and_the_attempt() -> None:
-    assert mark_of("abc", 3) == "abc.3"
 
 
 def test_only_processes_with_the_mark_are_found(mark: str, start: Start) -> None:
@@ -32,21 +23,15 @@ def test_only_processes_with_the_mark_are_found(mark: str, start: Start) -> None
     longer.kill()
 
 
-def test_a_grandchild_whose_parent_is_gone_is_found_and_ended(mark: str, start: Start) -> None:
-    parent = start("sleep 60 & sleep 60 & exit 0")
+def test_grandchildren_whose_parent_is_gone_are_found_and_ended_in_any_session(mark: str, start: Start) -> None:
+    parent = start("sleep 60 & setsid sleep 60 & exit 0")
     parent.wait(10)
-    orphans = marked_count(mark, 2)
+    until(lambda: len({os.getsid(pid) for pid in pids_with_mark(mark)}) == 2, what="two orphans, two sessions")
+    orphans = pids_with_mark(mark)
     assert parent.pid not in orphans
     assert sweep(mark)
     assert not any(ProcessId.of(pid) for pid in orphans)
-
-
-def test_a_process_in_a_session_of_its_own_is_found_and_ended(mark: str, start: Start) -> None:
-    parent = start("setsid sleep 60 & exec sleep 60")
-    until(lambda: len({os.getsid(pid) for pid in pids_with_mark(mark)}) == 2, what="a second session")
-    assert sweep(mark)
-    assert pids_with_mark(mark) == []
-    assert parent.wait(10) == -signal.SIGKILL
+    assert signal_marked(mark, signal.SIGKILL) == 0
 
 
 def test_a_process_that_ignores_sigterm_is_ended(mark: str, start: Start, tmp_path: Path) -> None:
@@ -97,23 +82,10 @@ def test_a_reused_pid_is_not_the_earlier_process(start: Start) -> None:
     assert not ProcessId(child.pid, process.started + 1).is_alive
 
 
-def test_a_pid_without_a_process_is_not_alive(start: Start) -> None:
-    child = start("exit 0")
-    child.wait(10)
-    assert ProcessId.of(child.pid) is None
-    assert not ProcessId(child.pid, 0).is_alive
-    assert environment(child.pid) == frozenset()
-
-
-def test_an_empty_environment_is_read_as_empty() -> None:
+def test_an_empty_environment_and_that_of_no_process_are_read_as_empty() -> None:
     with subprocess.Popen(["sleep", "60"], env={}) as child:
         until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"))
         assert environment(child.pid) == frozenset()
         child.kill()
-
-
-def test_a_sweep_leaves_no_process_with_the_mark(mark: str, start: Start) -> None:
-    start([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
-    until(lambda: pids_with_mark(mark))
-    assert sweep(mark)
-    assert signal_marked(mark, signal.SIGKILL) == 0
+    assert environment(child.pid) == frozenset()
+    assert not ProcessId(child.pid, 0).is_alive

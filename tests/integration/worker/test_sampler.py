@@ -45,6 +45,8 @@ def start_ranks(start: Start, lease: Lease) -> None:
 def test_each_leased_slot_gets_a_row_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
     lease = job_rows.a_running_attempt(sessions)
     job_rows.a_host(sessions, slots=4)  # two more, free
+    job_rows.a_host(sessions, "hb")
+    job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     start_ranks(start, lease)
     assert sampler.sample() == 2
     with sessions.begin() as session:
@@ -79,27 +81,6 @@ def test_the_slots_of_a_mirrored_job_share_what_its_one_rank_uses(
     assert rows[2].cpu_percent == rows[3].cpu_percent is not None
 
 
-def test_a_slot_whose_rank_is_not_up_has_a_row_without_figures(sessions: Sessions, sampler: Sampler) -> None:
-    job_rows.a_claimed_attempt(sessions)
-    assert sampler.sample() == 2
-    assert {(row.cpu_percent, row.memory_bytes) for row in stored_samples(sessions)} == {(None, None)}
-
-
-def test_nothing_is_stored_for_an_ended_attempt(sessions: Sessions, start: Start, sampler: Sampler) -> None:
-    lease = job_rows.a_running_attempt(sessions)
-    start_ranks(start, lease)
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.CANCELLED)
-    assert sampler.sample() == 0
-    assert stored_samples(sessions) == []
-
-
-def test_nothing_is_stored_for_the_slots_of_another_host(sessions: Sessions, sampler: Sampler) -> None:
-    job_rows.a_host(sessions, "hb")
-    job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
-    assert sampler.sample() == 0
-
-
 def test_the_step_in_the_file_of_a_rank_takes_precedence_over_stored_progress(
     sessions: Sessions, sampler: Sampler, tmp_path: Path
 ) -> None:
@@ -117,6 +98,8 @@ def test_the_step_in_the_file_of_a_rank_takes_precedence_over_stored_progress(
         (0, 57, 3), (1, 40, 2),
         (0, 58, 3), (1, 40, 2),
     ]  # fmt: skip
+    figures = {(row.cpu_percent, row.memory_bytes) for row in stored_samples(sessions)}
+    assert figures == {(None, None)}, "no rank is up"
 
 
 def test_a_member_host_reads_the_step_from_its_own_file(

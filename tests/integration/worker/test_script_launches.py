@@ -9,7 +9,7 @@ import pytest
 from jobs.db.engine import Sessions
 from jobs.lifecycle.store import Lease
 from jobs.model.spec import spec_from
-from jobs.model.states import EndReason, Status
+from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import code_rows, job_rows
 from worker.attempt.launcher import Launcher
@@ -37,9 +37,7 @@ def prepared(sessions: Sessions, config: Settings, hosts: list[str]) -> tuple[At
     paths.create([0, 1])
     for host in hosts:
         job_rows.a_host(sessions, host)
-    prepared = prepare_script(
-        sessions, spec, paths, config, hosts=hosts, gpus=2, uploaded=False, source=None
-    )  # fmt: skip
+    prepared = prepare_script(sessions, spec, paths, config, hosts=hosts, gpus=2, uploaded=False, source=None)
     return paths, prepared
 
 
@@ -65,22 +63,6 @@ def test_the_archive_is_kept_for_other_hosts(sessions: Sessions, config: Setting
     assert (script.of_member("hb").memory_bytes or 0) > 0
 
 
-def ended(sessions: Sessions, lease: Lease) -> tuple[EndReason | None, str, Status]:
-    attempt = job_rows.the_attempt(sessions, lease)
-    return attempt.end_reason, attempt.error or "", job_rows.the_job(sessions, lease.job_id).status
-
-
-def test_a_host_without_code_ends_the_attempt_although_the_job_was_submitted_before(
-    sessions: Sessions, config: Settings
-) -> None:
-    lease = placed(sessions, code_rows.an_archive(sessions, code_rows.packed(FILES)))
-    assert not Launcher(sessions, config.model_copy(update={"code": "off"})).launch(lease.attempt_id)
-    said = "host ha runs no code of users: HORA_CODE is off there"
-    assert ended(sessions, lease) == (EndReason.LAUNCH_FAILED, said, Status.QUEUED)
-    assert not paths_of(config.runs_dir, lease.job_id, lease.number).root.exists()
-    assert job_rows.holders(sessions) == [None, None]
-
-
 @pytest.mark.parametrize(
     ("content", "digest", "fields", "reason", "said"),
     [
@@ -102,10 +84,11 @@ def test_what_cannot_be_started_ends_the_attempt_with_a_sentence(
     archive = code_rows.packed(FILES) if content is None else content
     lease = placed(sessions, code_rows.an_archive(sessions, archive, digest=digest), **fields)
     assert not Launcher(sessions, config).launch(lease.attempt_id)
-    ended_for, error, _ = ended(sessions, lease)
-    assert ended_for is reason
-    assert said in error
-    assert str(config.home) not in error
+    attempt = job_rows.the_attempt(sessions, lease)
+    assert attempt.end_reason is reason
+    assert said in (attempt.error or "")
+    assert str(config.home) not in (attempt.error or "")
+    assert job_rows.holders(sessions) == [None, None]
 
 
 def test_memory_is_divided_among_the_slots_of_a_host_unless_the_operator_says_otherwise(

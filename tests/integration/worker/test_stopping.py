@@ -102,14 +102,6 @@ def test_a_rank_that_ends_at_the_stop_file_gets_no_signal(
     assert rank_log.read_text().split() == ["up", "file"]
 
 
-def test_a_rank_that_ignores_the_stop_file_is_terminated(
-    mark: str, start: Start, rank_log: Path, stop_file: Path
-) -> None:
-    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
-    assert stop_attempt(mark, stop_file, file_s=0.5)[0]
-    assert rank_log.read_text().split() == ["up", "file", "term"]
-
-
 def test_a_rank_that_ignores_the_stop_file_and_sigterm_is_killed(
     mark: str, start: Start, rank_log: Path, stop_file: Path
 ) -> None:
