@@ -41,11 +41,57 @@ def nothing(passes: Passes) -> None:
     """A pass that works."""
 
 
-@pytest.mark.parametrize(("rests_first", "expected"), [(True, [5.0, 10.0, 15.0]), (False, [0.0, 5.0, 10.0])])
-def test_a_pass_is_made_once_a_period(rests_first: bool, expected: list[float]) -> None:
-    passes = Passes(rests_first=rests_first, during=nothing)
+def wake_in_first(passes: Passes) -> None:
+    if len(passes.started_at) == 1:
+        passes.wake()
+
+
+def watch(passes: Passes) -> None:
+    passes.watch(math.inf)
+
+
+def watch_and_wake_in_first(passes: Passes) -> None:
+    watch(passes)
+    wake_in_first(passes)
+
+
+def watch_and_find_work(passes: Passes) -> None:
+    watch(passes)
+    passes.found()
+
+
+def watch_and_fail(passes: Passes) -> None:
+    watch(passes)
+    raise ValueError("this one")
+
+
+def watch_once(passes: Passes) -> None:
+    """The lookout is dead later, hangs or gets no answers."""
+    if len(passes.started_at) == 1:
+        passes.watch(3.0)
+
+
+@pytest.mark.parametrize(
+    ("during", "period_s", "rests_first", "expected"),
+    [
+        (nothing, 5.0, True, [5.0, 10.0, 15.0]),
+        (nothing, 5.0, False, [0.0, 5.0, 10.0]),
+        (wake_in_first, 5.0, True, [5.0, 5.0, 10.0]),  # the next pass begins at once
+        (watch, 1.0, False, [0.0, 60.0, 120.0]),  # it rests longer
+        (watch, 100.0, False, [0.0, 100.0, 200.0]),  # a pause that is longer than the rest stays
+        (watch_and_find_work, 1.0, False, [0.0, 1.0, 2.0]),  # work ends the rest and not the pause before it
+        (watch_and_wake_in_first, 1.0, False, [0.0, 0.0, 60.0]),
+        (watch_and_fail, 1.0, False, [0.0, 1.0, 2.0]),
+        (watch_once, 1.0, False, [0.0, 3.0, 4.0]),
+    ],
+)
+def test_passes_are_made_once_a_period_and_after_a_longer_rest_while_a_lookout_finds_no_work(
+    during: Callable[[Passes], None], period_s: float, rests_first: bool, expected: list[float]
+) -> None:
+    passes = Passes(during=during, period_s=period_s, rests_first=rests_first)
     passes.run()
     assert passes.started_at == expected
+    assert passes.now_s == expected[-1], "no pause after a stop"
 
 
 def test_pause_length_is_asked_again_after_every_pass() -> None:
@@ -58,28 +104,11 @@ def test_pause_length_is_asked_again_after_every_pass() -> None:
     assert passes.started_at == [0.0, 2.0, 6.0]
 
 
-def test_wake_during_a_pass_starts_the_next_one_at_once() -> None:
-    def wake_in_first(passes: Passes) -> None:
-        if len(passes.started_at) == 1:
-            passes.wake()
-
-    passes = Passes(during=wake_in_first)
-    passes.run()
-    assert passes.started_at == [5.0, 5.0, 10.0]
-
-
 def test_a_thread_that_is_stopped_before_its_first_pass_makes_none() -> None:
     passes = Passes(during=nothing)
     passes.stop()
     passes.run()
     assert passes.started_at == []
-
-
-def test_stop_during_a_pass_skips_the_pause_after_it() -> None:
-    passes = Passes(most=2, during=nothing)
-    passes.run()
-    assert passes.started_at == [5.0, 10.0]
-    assert passes.now_s == 10.0
 
 
 def test_a_pass_that_fails_is_logged_and_the_next_one_is_made(caplog: pytest.LogCaptureFixture) -> None:
@@ -106,65 +135,6 @@ def test_unreachable_database_is_logged_in_one_line_without_a_traceback(caplog: 
             None,
         )
     ]
-
-
-def watched(passes: Passes) -> None:
-    passes.watch(math.inf)
-
-
-def test_a_watched_thread_rests_longer() -> None:
-    passes = Passes(rests_first=False, period_s=1.0, during=watched)
-    passes.run()
-    assert passes.started_at == [0.0, 60.0, 120.0]
-
-
-def test_a_pause_that_is_longer_than_the_rest_stays() -> None:
-    passes = Passes(rests_first=False, period_s=100.0, during=watched)
-    passes.run()
-    assert passes.started_at == [0.0, 100.0, 200.0]
-
-
-def test_work_ends_the_rest_and_not_the_pause_before_it() -> None:
-    def find_work(passes: Passes) -> None:
-        passes.watch(math.inf)
-        passes.found()
-
-    passes = Passes(rests_first=False, period_s=1.0, during=find_work)
-    passes.run()
-    assert passes.started_at == [0.0, 1.0, 2.0]
-
-
-def test_who_is_woken_rests_no_longer() -> None:
-    def wake_in_first(passes: Passes) -> None:
-        passes.watch(math.inf)
-        if len(passes.started_at) == 1:
-            passes.wake()
-
-    passes = Passes(rests_first=False, period_s=1.0, during=wake_in_first)
-    passes.run()
-    assert passes.started_at == [0.0, 0.0, 60.0]
-
-
-def test_a_pass_that_failed_is_not_followed_by_a_longer_rest() -> None:
-    def fail(passes: Passes) -> None:
-        passes.watch(math.inf)
-        raise ValueError("this one")
-
-    passes = Passes(rests_first=False, period_s=1.0, during=fail)
-    passes.run()
-    assert passes.started_at == [0.0, 1.0, 2.0]
-
-
-def test_a_thread_does_not_count_on_a_lookout_that_looks_no_more() -> None:
-    """It is dead, hangs or gets no answers."""
-
-    def watched_once(passes: Passes) -> None:
-        if len(passes.started_at) == 1:
-            passes.watch(3.0)
-
-    passes = Passes(rests_first=False, period_s=1.0, during=watched_once)
-    passes.run()
-    assert passes.started_at == [0.0, 3.0, 4.0]
 
 
 def test_stop_waits_for_the_current_pass() -> None:

@@ -13,7 +13,6 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from jobs.copies.manifests import Manifests
-from jobs.copies.marks import require_mark
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, JobEvent
@@ -39,8 +38,12 @@ def all_files(store: Store) -> list[str]:
     return [file.key for file in store.files("jobs")]
 
 
-def test_a_checkpoint_is_copied_with_a_digest_and_an_event(run: Run, copier: Copier, tmp_path: Path) -> None:
+def test_a_checkpoint_is_copied_with_a_digest_and_an_event_once_its_records_are_stored(
+    run: Run, copier: Copier, tmp_path: Path
+) -> None:
+    run.store.write(f"jobs/{run.job_id}/checkpoints/attempt-1/step-0000000005/checkpoint-0000000005.npz", b"half")
     path = run.save(10)
+    run.save(20, is_noted=False)
     copy_until(copier, lambda: run.events(EventKind.CHECKPOINT_COPIED), "a copy")
     manifest = run.manifest(10)
     (file,) = manifest.files
@@ -49,18 +52,16 @@ def test_a_checkpoint_is_copied_with_a_digest_and_an_event(run: Run, copier: Cop
     assert (file.bytes, manifest.host) == (path.stat().st_size, "ha")
     (event,) = run.events(EventKind.CHECKPOINT_COPIED)
     assert (event["step"], event["bytes"]) == (10, file.bytes)
-
-
-def test_a_checkpoint_whose_records_are_not_stored_is_not_copied(run: Run, copier: Copier) -> None:
-    run.save(10)
-    run.save(20, is_noted=False)
-    copy_until(copier, run.copied, "a copy")
     for _ in range(20):
         copier.once()
-    assert run.copied() == {(1, 10)}
+    assert (run.copied(), steps_with_files(run.store)) == ({(1, 10)}, {10}), "nothing half is left"
 
 
-def test_the_newest_ones_and_the_best_are_kept(run: Run, copier: Copier) -> None:
+def test_the_newest_ones_and_the_best_are_copied_and_kept(run: Run, copier: Copier) -> None:
+    for step in range(1, 10):
+        run.save(step, value=0.5 - step / 1000)  # so the first is the best
+    copy_until(copier, lambda: (1, 9) in run.copied() and (1, 1) in run.copied(), "copies")
+    assert run.copied() == {(1, 9), (1, 1)}
     for step, value in ((10, 0.5), (20, 0.9), (30, 0.6), (40, 0.7), (50, 0.8)):
         run.save(step, value=value)
         copy_until(copier, lambda step=step: (1, step) in run.copied(), f"step {step}")
@@ -71,19 +72,6 @@ def test_the_newest_ones_and_the_best_are_kept(run: Run, copier: Copier) -> None
 def steps_with_files(store: Store) -> set[int]:
     """The steps of checkpoints of which there is any file."""
     return {int(key.split("/")[4].removeprefix("step-")) for key in all_files(store) if "/checkpoints/" in key}
-
-
-def test_what_was_copied_in_part_or_removed_in_part_goes_with_the_next_copy(run: Run, copier: Copier) -> None:
-    run.store.write(f"jobs/{run.job_id}/checkpoints/attempt-1/step-0000000005/checkpoint-0000000005.npz", b"half")
-    run.save(10)
-    copy_until(copier, lambda: steps_with_files(run.store) == {10}, "a copy, and nothing half")
-
-
-def test_only_the_newest_is_copied_of_those_that_came_meanwhile(run: Run, copier: Copier) -> None:
-    for step in range(10, 100, 10):
-        run.save(step, value=1.0 - step / 1000)  # so the first is the best
-    copy_until(copier, lambda: (1, 90) in run.copied() and (1, 10) in run.copied(), "copies")
-    assert run.copied() == {(1, 90), (1, 10)}
 
 
 def test_of_a_job_that_saves_often_checkpoints_are_copied_before_their_rows_are_known(run: Run, copier: Copier) -> None:
@@ -123,18 +111,27 @@ def test_a_checkpoint_that_the_job_removes_meanwhile_is_still_copied(
     assert not (run.paths.job_dir / "copying").exists()
 
 
-def test_an_attempt_that_ended_leaves_its_last_checkpoint_and_its_artifacts(run: Run, copier: Copier) -> None:
+def test_what_an_attempt_left_is_copied_once_and_the_next_attempt_too(
+    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run.save(10)
     (run.paths.artifacts / "tensorboard").mkdir()
     (run.paths.artifacts / "tensorboard" / "events").write_bytes(b"e" * 1000)
     (run.paths.artifacts / "name with 'quotes' and ü?.txt").write_text("x")
-    run.end(EndReason.TIME_LIMIT)
+    run.end(EndReason.PREEMPTED)
     copy_until(copier, run.is_all_copied, "all")
     assert run.copied() == {(1, 10)}
-    artifacts = Manifests(run.store, run.job_id).artifacts()
-    assert artifacts is not None
-    assert [file.path for file in artifacts.files] == ["name with 'quotes' and ü?.txt", "tensorboard/events"]
-    assert [run.store.read(file.key) for file in artifacts.files] == [b"x", b"e" * 1000]
+    assert artifacts_in(run) == {"name with 'quotes' and ü?.txt": b"x", "tensorboard/events": b"e" * 1000}
+    with run.sessions.begin() as session:
+        session.execute(update(Attempt).values(copied_at=None))
+    again = run.copier()
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "upload", lambda *_, **__: pytest.fail("it is there already"))
+        copy_until(again, run.is_all_copied, "a look")
+    second = run.next(run.settings, resumed_step=10)
+    second.save(20)
+    copy_until(again, lambda: (2, 20) in second.copied(), "the checkpoint of the second attempt")
+    again.close()
 
 
 def test_an_artifact_that_changes_has_one_version_in_the_store(
@@ -144,15 +141,11 @@ def test_an_artifact_that_changes_has_one_version_in_the_store(
     monkeypatch.setattr(artifact_copies, "_SHORTEST_REST_S", 0.0)
     report = run.paths.artifacts / "report"
 
-    def copied() -> bytes | None:
-        artifacts = Manifests(run.store, run.job_id).artifacts()
-        return run.store.read(artifacts.files[0].key) if artifacts is not None and artifacts.files else None
-
     for content in (b"first", b"second", b"third"):
         report.write_bytes(content)
-        copy_until(copier, lambda content=content: copied() == content, "the new version")
+        copy_until(copier, lambda content=content: artifacts_in(run) == {"report": content}, "the new version")
     report.unlink()
-    copy_until(copier, lambda: copied() is None, "it to go")
+    copy_until(copier, lambda: artifacts_in(run) == {}, "it to go")
     run.end()
     copy_until(copier, run.is_all_copied, "all")
     assert not [key for key in all_files(run.store) if "/artifacts/" in key]
@@ -176,27 +169,10 @@ def test_a_file_that_grows_all_the_time_is_never_older_than_a_checkpoint(run: Ru
             written = diary.read_text().split()[:-1]
             run.save(step)
             copy_until(copier, lambda step=step: (1, step) in run.copied(), "the checkpoint")
-            artifacts = Manifests(run.store, run.job_id).artifacts()
-            assert artifacts is not None
-            assert run.store.read(artifacts.files[0].key).decode().split()[: len(written)] == written
+            assert artifacts_in(run)["diary"].decode().split()[: len(written)] == written
     finally:
         has_ended.set()
         writer.join()
-
-
-def test_a_new_copier_goes_on_where_the_last_one_ended(
-    run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run.save(10)
-    (run.paths.artifacts / "model").write_bytes(b"m" * 100)
-    run.end()
-    copy_until(copier, run.is_all_copied, "all")
-    with run.sessions.begin() as session:
-        session.execute(update(Attempt).values(copied_at=None))
-    monkeypatch.setattr(Store, "upload", lambda *_, **__: pytest.fail("it is there already"))
-    again = run.copier()
-    copy_until(again, run.is_all_copied, "a look")
-    again.close()
 
 
 def test_a_new_copier_keeps_what_it_has_not_looked_at_yet(
@@ -296,7 +272,7 @@ def test_after_a_copy_no_job_that_runs_is_copied_for_a_while(
     copier.close()
 
 
-def test_a_store_that_was_emptied_is_said_and_not_filled_again(
+def test_a_store_that_was_emptied_or_is_not_mounted_is_said_and_not_filled_again(
     run: Run, copier: Copier, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(copier_module, "_CHECK_S", 0.0)
@@ -306,34 +282,17 @@ def test_a_store_that_was_emptied_is_said_and_not_filled_again(
     copy_until(copier, run.no_store, "a word on the host")
     assert "emptied, or it is not mounted" in (run.no_store() or "")
     run.save(20)
+    (run.paths.artifacts / "model").write_bytes(b"m" * 100)
+    run.end(EndReason.TIME_LIMIT)
     again = run.copier()  # without what it knows of the store
     for _ in range(20):
         again.once()
     again.close()
     assert not (tmp_path / "team").exists()
-    (tmp_path / "unmounted").rename(tmp_path / "team")
-    copy_until(copier, lambda: run.no_store() is None and (1, 20) in run.copied(), "it to go on")
-
-
-def test_the_next_attempt_on_the_same_host_is_copied_too(run: Run, copier: Copier) -> None:
-    run.save(10)
-    run.end(EndReason.PREEMPTED)
-    copy_until(copier, run.is_all_copied, "all")
-    second = run.next(run.settings, resumed_step=10)
-    second.save(20)
-    copy_until(copier, lambda: (2, 20) in second.copied(), "the checkpoint of the second attempt")
-
-
-def test_artifacts_are_not_copied_to_a_folder_that_is_not_mounted(run: Run, copier: Copier, tmp_path: Path) -> None:
-    require_mark(run.sessions, run.store)
-    (tmp_path / "team").rename(tmp_path / "unmounted")
-    (run.paths.artifacts / "model").write_bytes(b"m" * 100)
-    run.end(EndReason.TIME_LIMIT)
-    copy_until(copier, run.no_store, "a word on the host")
-    for _ in range(20):
-        copier.once()
-    assert not (tmp_path / "team").exists()
     assert not run.is_all_copied()
+    (tmp_path / "unmounted").rename(tmp_path / "team")
+    copy_until(copier, lambda: run.no_store() is None and run.is_all_copied(), "it to go on")
+    assert ((1, 20) in run.copied(), artifacts_in(run)) == (True, {"model": b"m" * 100})
 
 
 def test_a_late_copier_removes_nothing_that_a_later_attempt_left(run: Run, host: Callable[[str], Settings]) -> None:
@@ -350,9 +309,7 @@ def test_a_late_copier_removes_nothing_that_a_later_attempt_left(run: Run, host:
     other.close()
     job = JobHere(run.job_id, 1, "ha", run.settings.runs_dir)
     AttemptCopies(run.sessions, run.store, job, lambda: True, Rest()).copy(seen)
-    manifest = Manifests(run.store, run.job_id).artifacts()
-    assert manifest is not None
-    assert [run.store.read(file.key) for file in manifest.files] == [b"two"]
+    assert artifacts_in(run) == {"b": b"two"}
 
 
 def test_of_a_script_regular_files_are_copied_and_no_link_is_followed(
@@ -361,30 +318,22 @@ def test_of_a_script_regular_files_are_copied_and_no_link_is_followed(
     secret = tmp_path / "secret"
     secret.write_text("a secret")
     run = a_script_run(sessions, store, host("ha"))
+    linked = run.save_script(6, {"w": b"w"})
+    shutil.rmtree(linked)
+    linked.symlink_to(tmp_path)
+    copier = run.copier()
+    for _ in range(20):
+        copier.once()
+    assert run.copied() == set()
     folder = run.save_script(7, {"a/b/weights.bin": b"w" * 5000, ".hidden": b"h"})
     (folder / "link").symlink_to(secret)
     (folder / "a" / "folder").symlink_to(tmp_path)
     os.mkfifo(folder / "pipe")
-    copier = run.copier()
     copy_until(copier, run.copied, "a copy")
     copier.close()
     manifest = run.manifest(7)
     assert sorted(file.path for file in manifest.files) == [".hidden", "a/b/weights.bin"]
     assert manifest.script == {"epochs": 3}
-
-
-def test_a_checkpoint_folder_that_is_a_link_is_no_checkpoint(
-    sessions: Sessions, store: Store, host: Callable[[str], Settings], tmp_path: Path
-) -> None:
-    run = a_script_run(sessions, store, host("ha"))
-    folder = run.save_script(7, {"w": b"w"})
-    shutil.rmtree(folder)
-    folder.symlink_to(tmp_path)
-    copier = run.copier()
-    for _ in range(20):
-        copier.once()
-    copier.close()
-    assert run.copied() == set()
 
 
 def test_a_job_may_be_deleted_while_it_is_copied(

@@ -64,25 +64,30 @@ def test_the_newest_checkpoint_comes_with_the_artifacts(saved: Run, other: Setti
     assert [path.name for path in later.paths.checkpoints.iterdir()] == ["attempt-2"]
 
 
-def damage_bytes(store: Store, path: Path) -> None:
+def damage_bytes(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
 
 
-def damage_length(store: Store, path: Path) -> None:
+def damage_length(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
-def remove(store: Store, path: Path) -> None:
+def remove(path: Path) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("damage", [damage_bytes, damage_length, remove])
-@pytest.mark.parametrize("part", ["checkpoints/attempt-1/step-0000000020", "manifests/checkpoint-1-0000000020.json"])
+CHECKPOINT, MANIFEST = "checkpoints/attempt-1/step-0000000020", "manifests/checkpoint-1-0000000020.json"
+
+
+@pytest.mark.parametrize(
+    ("damage", "part"),
+    [(damage_bytes, CHECKPOINT), (damage_length, CHECKPOINT), (remove, CHECKPOINT), (damage_length, MANIFEST)],
+)
 def test_a_damaged_copy_is_passed_over_for_the_one_before_it(
-    saved: Run, other: Settings, tmp_path: Path, damage: Callable[[Store, Path], None], part: str
+    saved: Run, other: Settings, tmp_path: Path, damage: Callable[[Path], None], part: str
 ) -> None:
     place = tmp_path / "team" / "jobs" / saved.job_id / part
-    damage(saved.store, next(place.iterdir()) if place.is_dir() else place)
+    damage(next(place.iterdir()) if place.is_dir() else place)
     later = saved.next(other, resumed_step=None)
     fetched = later.fetch()
     assert fetched is not None
@@ -103,20 +108,16 @@ def test_a_copy_that_leads_out_of_its_folder_is_passed_over(saved: Run, other: S
     assert later.fetch() is not None
 
 
-def test_the_hosts_own_disk_comes_first(saved: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Store, "read", lambda *_: pytest.fail("the store is not needed"))
+def test_the_hosts_own_disk_comes_first_unless_it_is_damaged(saved: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     later = saved.next(saved.settings, resumed_step=None)
-    assert later.fetch() is None
-
-
-def test_a_damaged_checkpoint_on_the_hosts_own_disk_is_fetched_again(saved: Run) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "read", lambda *_: pytest.fail("the store is not needed"))
+        assert later.fetch() is None
     path = checkpoint_file(attempt_folder(saved.paths.checkpoints, 1), 20)
     damaged = bytearray(path.read_bytes())
     damaged[len(damaged) // 2] ^= 255
     path.write_bytes(damaged)
-    later = saved.next(saved.settings, resumed_step=None)
-    fetched = later.fetch()
-    assert fetched is not None
+    assert later.fetch() is not None
     assert is_checkpoint(own_file(later, 20), 20)
 
 

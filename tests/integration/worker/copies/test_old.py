@@ -79,60 +79,47 @@ def test_checkpoints_of_old_jobs_go_and_everything_else_stays(
     sessions: Sessions, store: Store, remove: Callable[[], None]
 ) -> None:
     old, young, running = (a_job(sessions, store, days_ago=days) for days in (31, 29, None))
-    for unknown in ("0fanotherstack", "Notes"):
+    job_rows.a_host(sessions)
+    holding = job_rows.an_attempt(sessions, job_rows.a_job(sessions)).job_id
+    change(sessions, holding, ended_at=func.now() - timedelta(days=99))  # its slot is in quarantine
+    for unknown in ("0fanotherstack", "Notes", holding):
         write(store, unknown)
     store.write("jobs/README", b"of a person")
     remove()
     assert left(store, old) == ARTIFACTS
-    for untouched in (young, running, "0fanotherstack", "Notes"):
+    for untouched in (young, running, holding, "0fanotherstack", "Notes"):
         assert left(store, untouched) == sorted(CHECKPOINTS + ARTIFACTS)
     assert store.read("jobs/README")
 
 
-def test_files_that_a_person_removes_go_although_their_host_is_gone_for_good(
+def test_what_a_person_removed_or_deleted_or_gave_up_goes_although_its_host_is_gone_for_good(
     sessions: Sessions, store: Store, remove: Callable[[], None]
 ) -> None:
-    removed, kept = (a_job(sessions, store, days_ago=1) for _ in range(2))
+    kept, removed, deleted, young = (a_job(sessions, store, days_ago=1) for _ in range(4))
+    old = a_job(sessions, store, days_ago=400)
     with sessions.begin() as session:
         assert session.query(Host).count() == 0
         artifacts.remove_artifacts(session, removed)
-    remove()
-    assert store.folders("jobs") == [kept]
-    assert left(store, kept) == sorted(CHECKPOINTS + ARTIFACTS)
-
-
-def test_copies_of_a_deleted_job_go_as_often_as_somebody_writes_them(
-    sessions: Sessions, store: Store, remove: Callable[[], None]
-) -> None:
-    deleted, kept = (a_job(sessions, store, days_ago=1) for _ in range(2))
-    with sessions.begin() as session:
         deletion.delete_job(session, locked_job(session, deleted))
+    change(sessions, young, artifacts_removed_at=func.now())
     for _ in range(2):
         remove()
-        assert store.folders("jobs") == [kept]
+        assert sorted(store.folders("jobs")) == sorted([kept, young, old])
         write(store, deleted)  # by a host that was cut off
+    assert (left(store, young), left(store, old)) == (CHECKPOINTS, ARTIFACTS)
     assert left(store, kept) == sorted(CHECKPOINTS + ARTIFACTS)
-
-
-def test_artifacts_that_were_given_up_go_and_the_folder_with_them(
-    sessions: Sessions, store: Store, remove: Callable[[], None]
-) -> None:
-    young, old = a_job(sessions, store, days_ago=1), a_job(sessions, store, days_ago=400)
-    change(sessions, young, artifacts_removed_at=func.now())
-    remove()
-    assert left(store, young) == CHECKPOINTS
-    assert left(store, old) == ARTIFACTS
     change(sessions, old, artifacts_removed_at=func.now())
     remove()
-    assert store.folders("jobs") == [young]
+    assert sorted(store.folders("jobs")) == sorted([kept, young])
 
 
-def test_what_a_copy_under_way_added_goes_a_day_later(
+def test_what_a_host_adds_after_the_removal_goes_a_day_later_or_when_it_has_copied_all(
     sessions: Sessions, store: Store, remove: Callable[[], None]
 ) -> None:
     job_id = a_job(sessions, store, days_ago=2)
     with sessions.begin() as session:
         artifacts.remove_artifacts(session, job_id)
+        session.add(Attempt(job_id=job_id, number=1, host="ha", gpus=1, lease_expires_at=func.now()))
     remove()
     write(store, job_id)  # by a host that began before the files were removed
     remove()
@@ -140,25 +127,11 @@ def test_what_a_copy_under_way_added_goes_a_day_later(
     _shift(sessions, job_id, days=1.1)
     remove()
     assert left(store, job_id) == []
+    _shift(sessions, job_id, days=9)
     write(store, job_id)
     remove()
     assert len(left(store, job_id)) == 4  # nobody could have written it
-
-
-def test_what_a_host_copied_after_it_was_away_goes(
-    sessions: Sessions, store: Store, remove: Callable[[], None]
-) -> None:
-    job_id = a_job(sessions, store, days_ago=2)
-    with sessions.begin() as session:
-        artifacts.remove_artifacts(session, job_id)
-        attempt = Attempt(job_id=job_id, number=1, host="ha", gpus=1, lease_expires_at=func.now())
-        session.add(attempt)
-    _shift(sessions, job_id, days=9)
-    remove()
-    write(store, job_id)
-    remove()
-    assert len(left(store, job_id)) == 4  # all was removed long after the end
-    with sessions.begin() as session:
+    with sessions.begin() as session:  # but a host that was away
         session.execute(update(Attempt).values(copied_at=func.now(), ended_at=func.now()))
     remove()
     assert left(store, job_id) == []
@@ -191,17 +164,6 @@ def test_one_host_has_its_turn_in_an_hour(
         assert left(store, later) == ARTIFACTS
 
 
-def test_a_job_that_holds_a_slot_keeps_its_checkpoints(
-    sessions: Sessions, store: Store, remove: Callable[[], None]
-) -> None:
-    job_rows.a_host(sessions)
-    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
-    write(store, lease.job_id)
-    change(sessions, lease.job_id, ended_at=func.now() - timedelta(days=99))  # its slot is in quarantine
-    remove()
-    assert len(left(store, lease.job_id)) == 4
-
-
 def test_manifests_go_first_and_an_interrupted_removal_goes_on(
     sessions: Sessions, store: Store, remove: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,17 +180,6 @@ def test_manifests_go_first_and_an_interrupted_removal_goes_on(
     assert job_rows.the_job(sessions, job_id).copies_tidied_at is None
     remove()
     assert left(store, job_id) == ARTIFACTS
-
-
-def test_a_store_that_is_away_ends_the_pass_quietly(
-    sessions: Sessions, remove: Callable[[], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def away(self: Store, prefix: str) -> list[str]:
-        raise StoreAway("it does not answer")
-
-    monkeypatch.setattr(Store, "folders", away)
-    remove()
-    assert [record.levelname for record in caplog.records if record.levelname != "INFO"] == []
 
 
 def test_a_pass_has_no_transaction_open_while_files_go(

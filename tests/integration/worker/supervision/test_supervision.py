@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Job
+from jobs.db.tables import Attempt
 from jobs.lifecycle import leases, store
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
@@ -23,12 +23,6 @@ from tests.waiting import slowdown, until
 from worker.attempt.processes import pids_with_mark
 
 
-def test_a_job_succeeds_when_its_rank_completes(run: Run) -> None:
-    supervised = run("brief")
-    assert supervised.wait_for_end() is EndReason.COMPLETED
-    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.SUCCEEDED
-
-
 def test_a_job_whose_rank_has_no_device_fails_with_its_sentence_and_is_not_restarted(run: Run) -> None:
     supervised = run("without a device", max_restarts=3)
     assert supervised.wait_for_end() is EndReason.NO_DEVICE
@@ -37,14 +31,14 @@ def test_a_job_whose_rank_has_no_device_fails_with_its_sentence_and_is_not_resta
     assert job.error == supervised.attempt.error == "local rank 0 on host ha has no GPU"
 
 
-def test_the_end_of_an_attempt_stores_what_the_job_keeps(run: Run) -> None:
+def test_a_job_succeeds_when_its_rank_completes_and_what_it_keeps_is_stored(run: Run) -> None:
     supervised = run("brief")
     (supervised.paths.artifacts / "model.keras").write_bytes(bytes(1000))
     (supervised.paths.checkpoints / "attempt-1").mkdir()
     (supervised.paths.checkpoints / "attempt-1" / "checkpoint-1.npz").write_bytes(bytes(300))
     assert supervised.wait_for_end() is EndReason.COMPLETED
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
-    assert (job.checkpoint_bytes, job.artifact_bytes) == (300, 1000)
+    assert (job.status, job.checkpoint_bytes, job.artifact_bytes) == (Status.SUCCEEDED, 300, 1000)
 
 
 def test_a_supervisor_whose_lease_is_over_starts_nothing(run: Run) -> None:
@@ -69,15 +63,32 @@ def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) 
     assert ProcessId.of(hidden) is None
 
 
-def test_a_pause_waits_until_the_ranks_have_saved(run: Run) -> None:
+def preempt(session: Session, job_id: str) -> None:
+    attempt_id = session.scalars(select(Attempt.id).where(Attempt.job_id == job_id)).one()
+    placing.request_preemption(session, [attempt_id], PreemptionCause.for_job("x"))
+
+
+@pytest.mark.parametrize(
+    ("ask", "reason", "error", "status"),
+    [
+        (store.pause, EndReason.PAUSED, None, Status.QUEUED),
+        (partial(store.request_cancel, saves=True), EndReason.CANCELLED, None, Status.CANCELLED),
+        (preempt, EndReason.PREEMPTED, "to make room for job x", Status.QUEUED),
+    ],
+    ids=["pause", "cancel that saves", "preemption"],
+)
+def test_a_stop_waits_until_the_ranks_have_saved(
+    run: Run, ask: Callable[[Session, str], object], reason: EndReason, error: str | None, status: Status
+) -> None:
     supervised = run(save_s=1)
     supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
-        store.pause(session, supervised.lease.job_id)
-    assert supervised.wait_for_end() is EndReason.PAUSED
+        ask(session, supervised.lease.job_id)
+    assert supervised.wait_for_end() is reason
+    assert supervised.attempt.error == error
     assert (supervised.paths.root / "saved").exists()
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
-    assert (job.status, job.restarts, job.not_before <= job.queued_at) == (Status.QUEUED, 0, True)
+    assert (job.status, job.restarts, job.not_before <= job.queued_at) == (status, 0, True)
 
 
 def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> None:
@@ -91,9 +102,8 @@ def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> Non
     )
 
 
-@pytest.mark.parametrize("mood", ["obedient", "deaf"])
-def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run, mood: str) -> None:
-    supervised = run(mood)
+def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run) -> None:
+    supervised = run("deaf")
     supervised.wait_for_steps()
     shutil.rmtree(supervised.paths.job_dir)
     assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
@@ -102,38 +112,17 @@ def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run, mood: str) 
     assert supervised.attempt.error == job.error
 
 
-def test_a_cancel_that_saves_waits_until_the_ranks_have_saved(run: Run) -> None:
-    supervised = run(save_s=1)
-    supervised.wait_for_steps()
-    with supervised.sessions.begin() as session:
-        store.request_cancel(session, supervised.lease.job_id, saves=True)
-    assert supervised.wait_for_end() is EndReason.CANCELLED
-    assert (supervised.paths.root / "saved").exists()
-    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
-
-
-@pytest.mark.parametrize("ask", [store.pause, partial(store.request_cancel, saves=True)], ids=["pause", "cancel"])
-def test_a_cancel_cuts_short_the_saving_before_it(run: Run, ask: Callable[[Session, str], Job]) -> None:
+def test_a_cancel_cuts_short_the_saving_before_it(run: Run) -> None:
     supervised = run(save_s=60)
     supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
-        ask(session, supervised.lease.job_id)
+        store.request_cancel(session, supervised.lease.job_id, saves=True)
     until(supervised.paths.stop_file.exists)
     with supervised.sessions.begin() as session:
         store.request_cancel(session, supervised.lease.job_id)
     assert supervised.wait_for_end() is EndReason.CANCELLED
     assert not (supervised.paths.root / "saved").exists()
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
-
-
-def test_a_preempted_attempt_saves_first_and_names_the_job_it_makes_room_for(run: Run) -> None:
-    supervised = run(save_s=1)
-    supervised.wait_for_steps()
-    with supervised.sessions.begin() as session:
-        placing.request_preemption(session, [supervised.lease.attempt_id], PreemptionCause.for_job("x"))
-    assert supervised.wait_for_end() is EndReason.PREEMPTED
-    assert supervised.attempt.error == "to make room for job x"
-    assert (supervised.paths.root / "saved").exists()
 
 
 def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) -> None:

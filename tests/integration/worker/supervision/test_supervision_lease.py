@@ -3,13 +3,14 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import psycopg
-from sqlalchemy import func, text, update
+import pytest
+from sqlalchemy import func
 
-from jobs.db.tables import Attempt, JobEvent
+from jobs.db.tables import JobEvent
 from jobs.lifecycle import store
 from jobs.model.states import EndReason
 from jobs.runtime.processes import ProcessId
@@ -47,12 +48,38 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
     assert ProcessId.of(hidden) is None
 
 
-def test_a_supervisor_without_a_database_ends_its_ranks_before_its_lease_expires(run: Run, database: str) -> None:
+@contextmanager
+def holding_the_row(database: str) -> Iterator[None]:
+    """Another process has stopped in the middle of a transaction."""
+    with psycopg.connect(database) as connection:
+        connection.execute("UPDATE attempts SET error = 'held'")
+        yield
+
+
+@contextmanager
+def hanging(database: str) -> Iterator[None]:
+    """The processes of the database stand still."""
+    with psycopg.connect(database) as connection:
+        others = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        pids = [pid for (pid,) in connection.execute(others)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(("fault", "late_s"), [(unreachable, 0.0), (holding_the_row, 0.5), (hanging, 0.5)])
+def test_ranks_end_before_a_lease_expires_that_the_database_does_not_renew(
+    run: Run, database: str, fault: Callable[[str], AbstractContextManager[None]], late_s: float
+) -> None:
     lease_s = 3 * slowdown()
     supervised = run("deaf", lease_s=lease_s)
     supervised.wait_for_steps()
-    with unreachable(database):
-        until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s, what="the end of the ranks")
+    with fault(database):
+        until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + late_s, what="the end of the ranks")
         assert supervised.process.wait(120) == 1
     assert supervised.attempt.ended_at is None
 
@@ -68,31 +95,3 @@ def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: 
     with supervised.sessions.begin() as session:
         store.request_cancel(session, supervised.lease.job_id)
     assert supervised.wait_for_end() is EndReason.CANCELLED
-
-
-def test_a_locked_row_does_not_keep_the_ranks_alive(run: Run) -> None:
-    lease_s = 3 * slowdown()
-    supervised = run("deaf", lease_s=lease_s)
-    supervised.wait_for_steps()
-    with supervised.sessions.begin() as session:  # like a process stopped in the middle of a transaction
-        session.execute(update(Attempt).where(Attempt.id == supervised.lease.attempt_id).values(error="held"))
-        until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
-
-
-def test_a_database_that_hangs_does_not_keep_the_ranks_alive(run: Run) -> None:
-    lease_s = 3 * slowdown()
-    supervised = run("deaf", lease_s=lease_s)
-    supervised.wait_for_steps()
-    with supervised.sessions() as session:
-        other_backends = (
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        backends = list(session.scalars(text(other_backends)))
-        for pid in backends:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + 0.5, what="the end of the ranks")
-            assert supervised.process.wait(120) == 1
-        finally:
-            for pid in backends:
-                os.kill(pid, signal.SIGCONT)

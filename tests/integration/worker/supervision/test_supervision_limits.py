@@ -21,20 +21,14 @@ def change(supervised: Supervised, **fields: Any) -> None:
 
 
 def test_a_limit_that_has_passed_when_it_is_set_ends_the_attempt(run: Run) -> None:
-    supervised = run(time_limit_s=3600)
+    supervised = run()
     supervised.wait_for_steps()
+    change(supervised, time_limit_s=3600)
     change(supervised, time_limit_s=0.5)
     assert supervised.wait_for_end() is EndReason.TIME_LIMIT
     assert supervised.attempt.error == "still running after its time limit of 0.5 s"
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
     assert (job.status, job.end_reason) == (Status.FAILED, EndReason.TIME_LIMIT)
-
-
-def test_an_attempt_without_a_limit_gets_one(run: Run) -> None:
-    supervised = run(mood="deaf")
-    supervised.wait_for_steps()
-    change(supervised, time_limit_s=0.5)
-    assert supervised.wait_for_end() is EndReason.TIME_LIMIT
 
 
 def test_an_attempt_goes_on_after_its_first_limit_if_that_was_lengthened_or_removed(run: Run) -> None:

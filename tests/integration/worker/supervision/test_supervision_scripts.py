@@ -22,20 +22,22 @@ def status(supervised: Supervised) -> Status:
     return job_rows.the_job(supervised.sessions, supervised.lease.job_id).status
 
 
-def test_a_script_that_fails_ends_its_job_with_the_last_line_of_its_error(run: Run, script: dict[str, Any]) -> None:
-    supervised = run("script fails", **script)
+@pytest.mark.parametrize(
+    ("mood", "reason", "expected_status"),
+    [
+        ("script fails", EndReason.SCRIPT_FAILED, Status.FAILED),
+        ("script saves and fails", EndReason.RANK_FAILED, Status.QUEUED),
+    ],
+)
+def test_a_script_that_fails_says_the_last_line_of_its_error_and_is_restarted_from_a_checkpoint_only(
+    run: Run, script: dict[str, Any], mood: str, reason: EndReason, expected_status: Status
+) -> None:
+    supervised = run(mood, **script)
     supervised.paths.code.mkdir()
-    assert supervised.wait_for_end() is EndReason.SCRIPT_FAILED
-    assert status(supervised) is Status.FAILED
+    assert supervised.wait_for_end() is reason
+    assert status(supervised) is expected_status
     assert supervised.attempt.error == "the script exited with 1: ValueError: no such column"
     assert not supervised.paths.code.exists(), "its copy of the code"
-
-
-def test_a_script_that_fails_after_a_checkpoint_is_restarted(run: Run, script: dict[str, Any]) -> None:
-    supervised = run("script saves and fails", **script)
-    assert supervised.wait_for_end() is EndReason.RANK_FAILED
-    assert status(supervised) is Status.QUEUED
-    assert supervised.attempt.error == "the script exited with 1: ValueError: no such column"
 
 
 def test_a_script_that_fails_because_it_is_asked_to_stop_is_paused(run: Run, script: dict[str, Any]) -> None:

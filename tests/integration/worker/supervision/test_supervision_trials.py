@@ -1,9 +1,6 @@
 """A supervisor judges the trial that it runs, although no worker looks at the search."""
 
 from datetime import UTC, datetime
-from typing import Any
-
-import pytest
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Study
@@ -17,16 +14,19 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.supervision.conftest import Run
 from tests.waiting import until
 
-SEARCH = {"method": "random", "trials": 2, "space": {"learning_rate": [0.1, 0.2]}}
+SEARCH = {
+    "method": "random", "trials": 2, "space": {"learning_rate": [0.1, 0.2]},
+    "prune": {"name": "asha", "min_epochs": 1},
+}  # fmt: skip
 
 
-def a_search_with_a_trial(sessions: Sessions, search: dict[str, Any], *, val_accuracy: float) -> str:
+def a_search_with_a_trial(sessions: Sessions, *, val_accuracy: float) -> str:
     """A search of two trials. The first one has reached this value in its first epoch."""
     study_id = new_id()
     with sessions.begin() as session:
         session.add(
             Study(
-                id=study_id, name="s", owner="me", base=job_rows.SPEC, grid={}, search=search, repeats=1,
+                id=study_id, name="s", owner="me", base=job_rows.SPEC, grid={}, search=SEARCH, repeats=1,
                 cells=[{"learning_rate": 0.1}, {"learning_rate": 0.2}],
             )
         )  # fmt: skip
@@ -39,20 +39,14 @@ def a_search_with_a_trial(sessions: Sessions, search: dict[str, Any], *, val_acc
 
 
 def test_a_trial_that_is_worse_than_another_ends(run: Run, sessions: Sessions) -> None:
-    search = SEARCH | {"prune": {"name": "asha", "min_epochs": 1}}
-    study_id = a_search_with_a_trial(sessions, search, val_accuracy=0.9)
+    study_id = a_search_with_a_trial(sessions, val_accuracy=0.9)
     supervised = run("one epoch", study=StudyPlace(study_id, 1, 0, {}))
     assert supervised.wait_for_end() is EndReason.PRUNED
     assert job_rows.the_job(sessions, supervised.lease.job_id).pruned_at_epoch == 1
 
 
-@pytest.mark.parametrize(
-    ("prune", "val_accuracy"),
-    [({"name": "asha", "min_epochs": 1}, 0.4), ({"name": "asha", "min_epochs": 2}, 0.9), (None, 0.9)],
-    ids=["better", "before the first rung", "nothing prunes"],
-)
-def test_another_trial_goes_on(run: Run, sessions: Sessions, prune: dict[str, Any] | None, val_accuracy: float) -> None:
-    study_id = a_search_with_a_trial(sessions, SEARCH | {"prune": prune}, val_accuracy=val_accuracy)
+def test_a_better_trial_goes_on(run: Run, sessions: Sessions) -> None:
+    study_id = a_search_with_a_trial(sessions, val_accuracy=0.4)
     supervised = run("one epoch", study=StudyPlace(study_id, 1, 0, {}))
     job_id = supervised.lease.job_id
     until(lambda: (job_rows.the_job(sessions, job_id).progress or {}).get("step", 0) > 30, what="steps after its epoch")
@@ -64,8 +58,7 @@ def test_another_trial_goes_on(run: Run, sessions: Sessions, prune: dict[str, An
 
 def test_a_trial_that_cannot_be_judged_goes_on(run: Run, sessions: Sessions) -> None:
     """Its search tries again."""
-    search = SEARCH | {"prune": {"name": "asha", "min_epochs": 1}}
-    study_id = a_search_with_a_trial(sessions, search, val_accuracy=0.9)
+    study_id = a_search_with_a_trial(sessions, val_accuracy=0.9)
     supervised = run("one epoch", study=StudyPlace(study_id, 1, 0, {}))
     with sessions.begin() as session:
         session.get_one(Study, study_id).cells = []

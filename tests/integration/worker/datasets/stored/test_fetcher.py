@@ -126,36 +126,27 @@ def test_what_has_come_is_not_brought_again_after_a_moment_without_the_store(
     assert [brought[key] for key in keys[:4]] == [1, 1, 1, 3]
 
 
-@pytest.mark.parametrize("is_back_at_once", [True, False])
-def test_a_store_that_is_emptied_meanwhile_has_lost_nothing(
-    is_back_at_once: bool, site: Site, fetcher: DatasetFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_store_that_is_emptied_for_a_moment_has_lost_nothing(
+    site: Site, fetcher: DatasetFetcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.validated()
     keys = [file.key for file in site.store.files("uploads")]
-    is_away = Event()
+    was_away = Event()
     download = Store.download
 
     def is_unmounted(self: Store, key: str, target: Path, **options: Any) -> None:
-        if key != keys[2] or is_away.is_set():
+        if key != keys[2] or was_away.is_set():
             return download(self, key, target, **options)
         (tmp_path / "store").rename(tmp_path / "away")
         try:
             return download(self, key, target, **options)
         finally:
-            if is_back_at_once:
-                (tmp_path / "away").rename(tmp_path / "store")
-            is_away.set()
+            (tmp_path / "away").rename(tmp_path / "store")
+            was_away.set()
 
     monkeypatch.setattr(Store, "download", is_unmounted)
     site.attempt("hb")
-    fetch_until(fetcher, is_away.is_set, "the loss of the store")
-    if not is_back_at_once:
-        fetcher.once()
-        row = site.at("hb")
-        assert row is not None
-        assert (row.ready_at, row.failed_for) == (None, None)
-        shutil.rmtree(tmp_path / "store", ignore_errors=True)
-        (tmp_path / "away").rename(tmp_path / "store")
+    fetch_until(fetcher, was_away.is_set, "the loss of the store")
     fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
 
 
@@ -195,6 +186,9 @@ def test_a_store_that_is_away_is_waited_for(
         return row is not None and row.error is not None and "is gone" in row.error
 
     fetch_until(fetcher, waits, "a sentence")
+    row = site.at("hb")
+    assert row is not None
+    assert (row.ready_at, row.failed_for) == (None, None)
     shutil.rmtree(tmp_path / "store", ignore_errors=True)
     (tmp_path / "away").rename(tmp_path / "store")
     fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
@@ -217,18 +211,16 @@ def test_hosts_may_share_the_folder(site: Site, fetcher: DatasetFetcher) -> None
     assert (site.ha.datasets / "chips" / "1").stat().st_ino == before
 
 
-def test_a_disk_that_was_lost_is_noticed_by_the_next_worker(site: Site, fetcher: DatasetFetcher) -> None:
+def test_the_next_worker_notices_a_lost_disk_and_removes_what_the_last_one_left(
+    site: Site, fetcher: DatasetFetcher
+) -> None:
     site.validated()
     site.attempt("hb")
     fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
     shutil.rmtree(site.hb.datasets)
-    again = DatasetFetcher(site.sessions, site.hb)
-    fetch_until(again, lambda: site.is_at("hb") and files_in(site.hb.datasets), "the dataset again")
-
-
-def test_what_a_worker_left_that_died_is_removed(site: Site, fetcher: DatasetFetcher) -> None:
     (site.hb.datasets / ".fetching" / "hb" / "7").mkdir(parents=True)
     of_another = site.hb.datasets / ".fetching" / "ha" / "7"  # hosts may share the folder
     of_another.mkdir(parents=True)
-    fetcher.once()
+    again = DatasetFetcher(site.sessions, site.hb)
+    fetch_until(again, lambda: site.is_at("hb") and files_in(site.hb.datasets), "the dataset again")
     assert list(site.hb.datasets.glob(".fetching/*/*")) == [of_another]
