@@ -1,7 +1,5 @@
 """The lines that an attempt without the service prints."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -88,11 +86,3 @@ def test_ranks_go_on_while_their_notes_say_so(ranks: Ranks) -> None:
     assert moves(records=4, held_back_bytes=200, why="the disk is full")
     assert moves(records=4, held_back_bytes=200, why="the disk is full", waited_s=1)
     assert not moves(records=4)
-
-
-def test_it_starts_without_database_and_broker() -> None:
-    program = (
-        "import sys, worker.alone.__main__\n"
-        "print([name for name in ('sqlalchemy', 'psycopg', 'celery', 'tensorflow') if name in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"

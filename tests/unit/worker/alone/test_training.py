@@ -7,15 +7,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from jobs.model.records import RankNote
 from jobs.model.runs import Run
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
 from tests.runs import BEGAN, RUN_ID, SPEC
-from worker.alone import training
+from worker.alone import progress, training
 from worker.alone.nodes import Allocation, layout_on
 from worker.alone.training import Training
 from worker.attempt.ending import Ending
@@ -36,9 +38,10 @@ def leave(rank, reason):
 @pytest.fixture
 def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Ending, list[str]]]:
     """Trains with a program in place of horovodrun; returns the ending and what was printed."""
+    monkeypatch.setattr(training, "_PERIOD_S", 0.01)
 
     def train(program: str, *, leave_signals: Any = (), **limits: float) -> tuple[Ending, list[str]]:
-        argv = [sys.executable, "-c", _SCRIPT + program]
+        argv = [sys.executable, "-S", "-c", _SCRIPT + program]
         monkeypatch.setattr(training, "horovodrun_argv", lambda layout, *, launch_dir: argv)
         spec, layout = spec_from(SPEC | limits), layout_on(Allocation(7, "n1", 2, 1), {"n1": []}, device="cpu")
         run = Run(id=RUN_ID, version="0", created_at=BEGAN, spec=spec)
@@ -92,16 +95,30 @@ def test_limits_of_the_spec_hold(attempt: Any, limits: dict[str, float], reason:
     assert (ending.reason, ending.error) == (reason, error)
 
 
-def test_ranks_whose_records_wait_for_space_do_not_stall(attempt: Any) -> None:
+def test_ranks_whose_records_wait_for_space_do_not_stall(
+    attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock moves only while the attempt waits. Then a rank says that it goes on, and so it does for long."""
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        folder = tmp_path / "run" / "attempt-1"
+        note = RankNote(records=len(waits), held_back_bytes=9, why="the disk is full")
+        (folder / "records" / "rank-1.note").write_text(note.model_dump_json())
+        if len(waits) == 100:
+            (folder / "has-space").touch()
+
+    clock = SimpleNamespace(monotonic=lambda: float(len(waits)), sleep=wait)
+    monkeypatch.setattr(training, "time", clock)
+    monkeypatch.setattr(progress, "time", clock)
     program = """
 start(0), start(1)
-for number in range(30):
-    with open("records/rank-1.note", "w") as note:
-        note.write('{"records": %d, "held_back_bytes": 9, "why": "the disk is full"}' % number)
-    time.sleep(0.1)
+while not os.path.exists("has-space"):
+    time.sleep(0.01)
 leave(0, 'completed'), leave(1, 'completed')
 """
-    assert attempt(program, stall_timeout_s=1.5) == (Ending("completed"), [])
+    assert attempt(program, stall_timeout_s=10) == (Ending("completed"), [])
 
 
 def test_a_full_disk_explains_an_end(attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,9 +135,16 @@ def test_ranks_that_hang_without_a_peer_are_ended(attempt: Any, monkeypatch: pyt
     assert said == ["rank 1 left: bad_data"]
 
 
-def test_outside_of_slurm_it_says_what_to_do(tmp_path: Path) -> None:
+def test_outside_of_slurm_it_says_what_to_do_and_it_starts_without_database_and_broker(tmp_path: Path) -> None:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
-    argv = [sys.executable, "-m", "worker.alone", str(tmp_path / "run")]
+    program = (
+        "import atexit, runpy, sys\n"
+        "heavy = ('sqlalchemy', 'psycopg', 'celery', 'tensorflow')\n"
+        "atexit.register(lambda: print([name for name in heavy if name in sys.modules]))\n"
+        "runpy.run_module('worker.alone', run_name='__main__')"
+    )
+    argv = [sys.executable, "-c", program, str(tmp_path / "run")]
     done = subprocess.run(argv, env=variables, input="{}", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "hora: this is no job of Slurm: hand the script to sbatch\n")
+    assert done.stdout == "[]\n"
     assert not (tmp_path / "run").exists()

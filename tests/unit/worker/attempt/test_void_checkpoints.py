@@ -10,7 +10,7 @@ import pytest
 from trainer.script.checkpoints import Checkpoints
 from worker.attempt.void_checkpoints import remove_void
 
-_DEPTH = 1500
+_DEPTH = 1100  # more than Python calls in a row
 
 
 @pytest.fixture

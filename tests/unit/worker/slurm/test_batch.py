@@ -84,7 +84,8 @@ def test_the_script_says_when_slurm_takes_the_nodes_back_and_ends_when_it_is_tol
     settings = of_pool(tmp_path / "a home with 'quotes' and $(blanks)")
     files = files_of(settings)
     files.prepare(NAME)
-    script = batch.script(allocation(Shape(1, 1, "cpu")), files, settings)
+    script = batch.script(allocation(Shape(1, 1, "cpu")), files, settings).replace("sleep 5 &", "sleep 0.05 &")
+    assert "sleep 0.05 &" in script
     with subprocess.Popen(["sh", "-c", script]) as process:
         until(lambda: Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(), what="its first look")
         process.send_signal(signal.SIGUSR2)
