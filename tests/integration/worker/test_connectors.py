@@ -121,13 +121,6 @@ def nursery(settings: Settings) -> Iterator[Nursery]:
 
 
 @pytest.fixture
-def mark() -> Iterator[str]:
-    mark = f"connected{os.urandom(8).hex()}.1"
-    yield mark
-    assert sweep(mark)
-
-
-@pytest.fixture
 def start(settings: Settings, tmp_path: Path, mark: str) -> Iterator[Start]:
     """Starts a rank over ssh, as the launcher of another host does. It runs this program in the folder of the test."""
     open_processes = ExitStack()

@@ -25,7 +25,7 @@ from worker.attempt.script_launch import CodeOfMember, script_launch
 from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
 
-FILES = {"train.py": b"print('hi')\n", "data.bin": os.urandom(3_000_000)}
+FILES = {"train.py": b"print('hi')\n", "data.bin": os.urandom(24_000_000)}  # larger than a pipe, and than its memory
 LAYOUT = Layout([HostShare("lead", "10.0.0.1", [0], [], 1), HostShare("other", "10.0.0.2", [1], [], 1)], "eth0")
 HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh does
 Start = Callable[..., Members]
@@ -89,10 +89,3 @@ def test_a_damaged_archive_ends_the_launch_with_a_sentence(start: Start, paths: 
 def test_data_that_the_other_host_does_not_have_ends_the_launch(start: Start, tmp_path: Path) -> None:
     with pytest.raises(MemberFailed, match="there is no nothing, which the lead host has"):
         start(train=str(tmp_path / "nothing"))
-
-
-def test_an_archive_that_is_larger_than_a_pipe_and_its_memory_arrives_whole(start: Start, paths: AttemptPaths) -> None:
-    files = {"large.bin": os.urandom(24_000_000)}
-    paths.code_archive.write_bytes(packed(files))
-    start()
-    assert (paths.of_member("other").code / "large.bin").read_bytes() == files["large.bin"]

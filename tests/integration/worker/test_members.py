@@ -23,7 +23,7 @@ from worker.attempt.layout import HostShare, Layout
 from worker.attempt.member_connection import MemberFailed
 from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import pids_with_mark, sweep
+from worker.attempt.processes import pids_with_mark
 from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
 
@@ -31,14 +31,6 @@ Start = Callable[..., Members]
 
 LAYOUT = Layout([HostShare("lead", "10.0.0.1", [0], [], 1), HostShare("other", "10.0.0.2", [1], [], 1)], "eth0")
 HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh does
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    """A mark of this test's own. Its processes are ended after the test."""
-    mark = f"members{time.monotonic_ns()}.1"
-    yield mark
-    sweep(mark)
 
 
 @pytest.fixture
@@ -92,10 +84,15 @@ def _parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def test_the_lines_of_the_other_host_arrive_as_they_were_written(start: Start, paths: AttemptPaths) -> None:
+def test_the_lines_and_notes_of_the_other_host_arrive_as_they_were_written(start: Start, paths: AttemptPaths) -> None:
     there = paths.of_member("other")
     members = start()
     assert members.hosts == ["other"]
+    note = there.records / "rank-1.note"
+    assert note.stat().st_size == NOTE_BYTES  # made before a rank starts
+    Note(note).write(records=3, why="No space left on device")
+    said = until(lambda: members.notes().get(1), what="the note")
+    assert RankNote.parse(said) == RankNote(records=3, why="No space left on device")
     log_bytes = bytes(range(256)) * 1000 + b"unfinished"
     with (there.logs / "rank-1.log").open("ab") as log, (there.records / "rank-1.jsonl").open("ab") as records:
         for at in range(0, len(log_bytes), 50_000):
@@ -200,15 +197,6 @@ def test_a_member_whose_gpu_another_process_uses_says_so_and_lets_no_rank_start(
     with pytest.raises(MemberFailed, match=why):
         start(ssh=stub, layout=Layout([LAYOUT.shares[0], share], "eth0"))
     assert not (paths.launch_dir / "10.0.0.2.json").exists()
-
-
-def test_the_note_of_a_rank_without_space_arrives(start: Start, paths: AttemptPaths) -> None:
-    members, there = start(), paths.of_member("other")
-    note = there.records / "rank-1.note"
-    assert note.stat().st_size == NOTE_BYTES  # made before a rank starts
-    Note(note).write(records=3, why="No space left on device")
-    said = until(lambda: members.notes().get(1), what="the note")
-    assert RankNote.parse(said) == RankNote(records=3, why="No space left on device")
 
 
 def test_lines_of_the_other_host_wait_for_space_on_the_lead(start: Start, paths: AttemptPaths) -> None:

@@ -21,20 +21,13 @@ from worker.attempt.member_connection import MemberFailed
 from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.node_samples import rows_of
 from worker.attempt.paths import paths_of
-from worker.attempt.processes import pids_with_mark, sweep
+from worker.attempt.processes import pids_with_mark
 from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
 
 MEMBER = [sys.executable, "-m", "worker.member"]
 LEASE = Lease(1, "token", "j", 1)
 Start = Callable[..., Members]
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    mark = f"nodes{time.monotonic_ns()}.1"
-    yield mark
-    sweep(mark)
 
 
 @pytest.fixture

@@ -44,14 +44,6 @@ def test_a_node_of_a_running_job_is_asked(cluster: Slurm) -> None:
         commands.output_on("n2", number, ["/nowhere"])
 
 
-def test_a_job_that_waits_says_why(cluster: Slurm) -> None:
-    for name in ("first", "second"):
-        commands.submit(SLEEPS, [f"--job-name={name}", "--nodes=2", "--exclusive", "--time=10"])
-    until(lambda: job_of("second").reason in ("Priority", "Resources"), what="a reason")
-    assert job_of("second").state == "PENDING"
-    until(lambda: job_of("second").starts_at is not None, what="an expected start")
-
-
 def test_other_jobs_of_the_user_may_have_any_name(cluster: Slurm) -> None:
     commands.submit(SLEEPS, ["--job-name=a|b %d\u00e9", "--time=10"])
     until(lambda: job_of("a|b %d\u00e9").state == "RUNNING", what="the job")
