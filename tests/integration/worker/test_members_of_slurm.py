@@ -141,12 +141,9 @@ def test_a_node_where_slurm_starts_no_member_is_lost(start: Start) -> None:
     assert lost.why_lost() == str(failure)
     assert lost.faulty_host(str(failure)) == "n1"
     assert lost.faulty_host("host slurm:main is shutting down") is None
-
-
-def test_no_node_is_to_blame_for_the_controller(start: Start) -> None:
     failure = failed_start(start, "srun: error: Unable to contact slurm controller (connect failure)")
     assert Members(failure=failure).why_lost() is not None
-    assert Members(failure=failure).faulty_host(str(failure)) is None
+    assert Members(failure=failure).faulty_host(str(failure)) is None, "no node is to blame"
 
 
 def test_a_node_that_cannot_run_a_member_is_faulty_and_says_why(start: Start) -> None:

@@ -2,9 +2,6 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,11 +17,13 @@ from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.lifecycle.store import request_cancel
 from jobs.model.scopes import Scope
 from jobs.outward.webhooks import outbox, store
+from jobs.outward.webhooks.retries import Answer
 from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.receivers import Received, Receiver, receiving
 from tests.waiting import until
+from worker.outward.http import Outbound
 from worker.outward.notifier import Notifier
 
 NOW = 1_900_000_000.0
@@ -190,43 +189,24 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
         assert (len(slow.received), len(receiver.received)) == (4, 4)
 
 
-_CLAIMS_AND_STOPS = """
-import signal, sys
-from jobs.db.engine import engine_for, sessions_for
-from jobs.runtime.settings import Settings
-from worker.outward.notifier import Notifier
-from worker.outward.http import Outbound
-
 class Dying(Outbound):
-    def post(self, *_):
-        print("claimed", flush=True)
-        signal.pause()
+    """Ends the thread that sends, and nothing more is done about the message."""
 
-Notifier(
-    sessions_for(engine_for(sys.argv[1])),
-    Settings(database_url=sys.argv[1]),
-    outbound=Dying(Settings().webhooks_allowed),
-).run()
-"""
+    def post(self, *_: object) -> Answer:
+        raise SystemExit
 
 
 def test_another_worker_sends_the_message_of_a_killed_one(
-    database: str, sessions: Sessions, receiver: Receiver, config: Settings
+    sessions: Sessions, receiver: Receiver, config: Settings
 ) -> None:
     a_webhook(sessions, receiver.url)
     end_a_job(sessions)
-    with subprocess.Popen(
-        [sys.executable, "-c", _CLAIMS_AND_STOPS, database], stdout=subprocess.PIPE, cwd=ROOT
-    ) as worker:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == b"claimed\n"
-        worker.send_signal(signal.SIGKILL)
-    with sessions() as session:
-        (row,) = stored_deliveries(sessions)
-        assert row.next_at is not None
-        assert row.next_at > session.execute(select(func.now())).scalar_one() + timedelta(seconds=60)
-    with sessions.begin() as session:  # its lease runs out
-        session.execute(update(WebhookDelivery).values(next_at=func.now()))
+    Notifier(sessions, config, outbound=Dying(config.webhooks_allowed)).once()
+    with sessions.begin() as session:
+        lease = session.scalars(select(WebhookDelivery.next_at - func.now())).one()
+        assert lease is not None
+        assert lease > timedelta(seconds=60)
+        session.execute(update(WebhookDelivery).values(next_at=func.now()))  # its lease runs out
     with notifying(sessions, config):
         until(all_settled(sessions), what="the delivery")
     (received,), (row,) = receiver.received, stored_deliveries(sessions)

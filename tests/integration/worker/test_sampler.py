@@ -1,5 +1,6 @@
 """Samples of every leased slot and of the host: read from the real system, and stored."""
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,7 +136,9 @@ def test_every_sample_stores_a_row_of_the_host(sessions: Sessions, sampler: Samp
 def test_readings_wait_for_an_unreachable_database_and_keep_their_time(
     sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stays = job_rows.a_running_attempt(sessions)
+    """Except those of an attempt that ends meanwhile."""
+    job_rows.a_host(sessions, slots=4)
+    stays, over = (job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=slots) for slots in ((0, 1), (2, 3)))
     sampler.sample()
     before = datetime.now(UTC)
     with monkeypatch.context() as away:
@@ -145,37 +148,22 @@ def test_readings_wait_for_an_unreachable_database_and_keep_their_time(
         for _ in range(3):
             assert sampler.sample() == 0  # the database is not tried for a while
     after = datetime.now(UTC)
+    with sessions.begin() as session:
+        leases.end(session, over, EndReason.LEASE_EXPIRED)
+        leases.release(session, over.attempt_id)
+    next_lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=(2, 3))
     sampler._away_until = 0.0
-    assert sampler.sample() == 2 * 5
+    assert sampler.sample() == 2 * 5 + 2
     rows = stored_samples(sessions)
-    assert {row.job_id for row in rows} == {stays.job_id}
+    assert Counter(row.job_id for row in rows) == {stays.job_id: 2 * 6, over.job_id: 2, next_lease.job_id: 2}
     assert len({row.at for row in rows}) == 6
     assert len([row for row in rows if before < row.at < after]) == 2 * 4
     assert len(stored_host_samples(sessions)) == 6
-    assert sampler.sample() == 2
+    assert sampler.sample() == 4
 
 
 def is_away(*_: object) -> None:
     raise OperationalError("SELECT", None, Exception("away"))
-
-
-def test_waiting_readings_are_not_stored_for_an_ended_attempt(
-    sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    over = job_rows.a_running_attempt(sessions)
-    sampler.sample()
-    with monkeypatch.context() as away:
-        away.setattr(sampler_module, "leased_slots", is_away)
-        with pytest.raises(OperationalError):
-            sampler.sample()
-    with sessions.begin() as session:
-        leases.end(session, over, EndReason.LEASE_EXPIRED)
-        leases.release(session, over.attempt_id)
-    job_rows.an_attempt(sessions, job_rows.a_job(sessions))
-    sampler._away_until = 0.0
-    assert sampler.sample() == 2  # only samples of the next attempt, none from before
-    assert len([row for row in stored_samples(sessions) if row.job_id == over.job_id]) == 2
-    assert len(stored_host_samples(sessions)) == 3
 
 
 def test_a_reading_that_cannot_be_stored_does_not_stop_later_ones(sessions: Sessions, sampler: Sampler) -> None:

@@ -1,8 +1,8 @@
 """Many dispatchers at once place each job once, and together make no more passes than needed."""
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from sqlalchemy import text
 
 from jobs.db.engine import Sessions
@@ -33,35 +33,24 @@ def test_eight_dispatchers_never_lease_a_slot_twice(sessions: Sessions, make_dis
     assert job_rows.count(sessions, Attempt) == 24
 
 
-def test_concurrent_calls_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    """One pass runs, one call waits for it, and the others return: the waiting one will see all that they would."""
+@pytest.mark.parametrize(("dispatchers", "calls", "waiting"), [(1, 10, 2), (6, 6, 1)], ids=["one", "several workers"])
+def test_concurrent_calls_are_merged(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, dispatchers: int, calls: int, waiting: int
+) -> None:
+    """One pass runs, one call waits for it, and the others return: the waiting one will see all that they would.
+
+    Here the pass is elsewhere. Of one worker, a second call waits for the first one.
+    """
     job_rows.a_host(sessions)
-    dispatcher = make_dispatcher()
-    results: list[int] = []
-    with sessions() as session:
-        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})  # a pass elsewhere
-        threads = [threading.Thread(target=lambda: results.append(dispatcher.run())) for _ in range(10)]
-        for thread in threads:
-            thread.start()
-        until(lambda: len(results) == 8, what="the calls that have nothing to add")
+    made = [make_dispatcher() for _ in range(dispatchers)]
+    with sessions() as session, ThreadPoolExecutor(calls) as pool:
+        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})
+        runs = [pool.submit(made[number % dispatchers].run) for number in range(calls)]
+        until(lambda: sum(run.done() for run in runs) == calls - waiting, what="the calls that have nothing to add")
         job_rows.a_job(sessions)  # comes after the calls, before the passes
         session.commit()
-    for thread in threads:
-        thread.join(120)
-    assert sorted(results) == [0] * 9 + [1]
+        assert sorted(run.result(120) for run in runs) == [0] * (calls - 1) + [1]
     assert len(live_leases(sessions)) == 1
-
-
-def test_concurrent_calls_of_several_workers_are_merged(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_host(sessions)
-    dispatchers = [make_dispatcher() for _ in range(6)]
-    with sessions() as session, ThreadPoolExecutor(6) as pool:
-        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})
-        runs = [pool.submit(dispatcher.run) for dispatcher in dispatchers]
-        until(lambda: sum(run.done() for run in runs) == 5, what="the calls that have nothing to add")
-        job_rows.a_job(sessions)
-        session.commit()
-        assert sorted(run.result(120) for run in runs) == [0] * 5 + [1]
 
 
 def test_a_dispatcher_takes_only_some_turns_when_there_are_many_hosts(

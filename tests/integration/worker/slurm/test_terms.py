@@ -49,48 +49,29 @@ def test_a_waiting_job_gets_its_new_priority_and_limit_and_keeps_its_number(clus
     assert site.until(job_id, "RUNNING").slurm_job == before.slurm_job
 
 
-def test_slurm_is_told_once(cluster: Slurm, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    occupy()
-    job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1)
-    site.until(job_id, "PENDING")
-    changes: list[tuple[str, int]] = []
-    change_in_slurm = commands.change
-
-    def noting(slurm_job: int, name: str, value: int) -> None:
-        changes.append((name, value))
-        change_in_slurm(slurm_job, name, value)
-
-    monkeypatch.setattr(commands, "change", noting)
-    site.turn()
-    assert changes == []  # `sbatch` said it
-    change(site, job_id, {"priority": 70, "name": "other"})
-    for _ in range(3):
-        site.turn()
-    assert changes == [("Nice", 300), ("TimeLimit", 1440)]
-    assert told(cluster)[0][0] == "300"
-
-
-def test_what_slurm_refuses_is_not_said_again_and_again(
+def test_slurm_is_told_once_also_of_what_it_refuses(
     cluster: Slurm, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     occupy()
     job_id = job_rows.a_job(site.sessions, device="cpu", gpus=1, time_limit_s=60)
     site.until(job_id, "PENDING")
-    changes: list[str] = []
+    changes: list[tuple[str, int]] = []
     change_in_slurm = commands.change
 
     def refusing(slurm_job: int, name: str, value: int) -> None:
-        changes.append(name)
+        changes.append((name, value))
         if name == "TimeLimit":
             raise SlurmRefused("Access/permission denied")
         change_in_slurm(slurm_job, name, value)
 
     monkeypatch.setattr(commands, "change", refusing)
-    change(site, job_id, {"priority": 0, "time_limit_s": 600})
+    site.turn()
+    assert changes == []  # `sbatch` said it
+    change(site, job_id, {"priority": 70, "time_limit_s": 600, "name": "other"})
     for _ in range(3):
         site.turn()
-    assert changes == ["Nice", "TimeLimit"]
-    assert told(cluster) == [("1000", "11:00")]
+    assert changes == [("Nice", 300), ("TimeLimit", 20)]
+    assert told(cluster) == [("300", "11:00")]
 
 
 def test_an_option_of_the_operator_wins(cluster: Slurm, site: Site) -> None:

@@ -28,15 +28,14 @@ from worker.attempt.supervisor_task import SupervisorTask
 
 
 class OtherHosts(Members):
-    """Hosts `hb` and `hc`, whose ranks end when asked, and those of them that then report that they are clean.
+    """Hosts `hb` and `hc`, whose ranks end when asked, and `hb` then reports that it is clean.
 
     With that report comes the last sample, as from nodes of Slurm.
     """
 
-    def __init__(self, *, spared: Sequence[int], clean: Sequence[str], lost_at: float | None = None) -> None:
+    def __init__(self, *, spared: Sequence[int], lost_at: float | None = None) -> None:
         super().__init__()
         self._spared = spared
-        self._clean = clean
         self._lost_at = lost_at
         self._unsent = [NodeSample("hb", time.time(), {1: {"cpu_percent": 50.0}})]
         self._sent: list[NodeSample] = []
@@ -70,7 +69,7 @@ class OtherHosts(Members):
         if not self.requests:
             return []
         self._sent, self._unsent = [*self._sent, *self._unsent], []
-        return self._clean
+        return ["hb"]
 
     def take_samples(self) -> list[NodeSample]:
         taken, self._sent = self._sent, []
@@ -100,13 +99,7 @@ def lease(sessions: Sessions, config: Settings) -> Lease:
 
 
 def supervised(
-    start: Start,
-    sessions: Sessions,
-    config: Settings,
-    lease: Lease,
-    *,
-    lost_after_s: float | None = None,
-    clean: Sequence[str] = ("hb",),
+    start: Start, sessions: Sessions, config: Settings, lease: Lease, *, lost_after_s: float | None = None
 ) -> OtherHosts:
     """Supervise a launcher that only sleeps and has to be terminated. Returns what the other hosts received."""
     spared = [child.pid for child in psutil.Process().children()]
@@ -114,7 +107,7 @@ def supervised(
     launcher = start("exec sleep 60", HORA_ATTEMPT=mark)
     until(lambda: pids_with_mark(mark))
     lost_at = None if lost_after_s is None else time.monotonic() + lost_after_s
-    members = OtherHosts(spared=spared, clean=clean, lost_at=lost_at)
+    members = OtherHosts(spared=spared, lost_at=lost_at)
     task = SupervisorTask(
         lease.attempt_id, lease.token, lease.job_id, lease.number, argv=[], environment={}, launcher_log="",
         lease_file="",
@@ -141,7 +134,7 @@ def test_a_lost_host_ends_the_attempt_and_is_named(
     assert all(0 < seconds <= config.ranks_lease_s for seconds in members.extended)
 
 
-def test_every_host_is_asked_to_stop_and_slots_of_clean_hosts_are_released(
+def test_every_host_is_asked_to_stop_and_slots_and_last_samples_of_clean_hosts_are_taken(
     start: Start, sessions: Sessions, config: Settings, lease: Lease
 ) -> None:
     with sessions.begin() as session:
@@ -150,13 +143,5 @@ def test_every_host_is_asked_to_stop_and_slots_of_clean_hosts_are_released(
     assert members.requests == ["file", signal.SIGTERM]
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
     assert holders(sessions) == [None, None, lease.attempt_id]  # the agent of `hc` looks for itself
-
-
-def test_the_last_samples_of_other_hosts_are_stored(
-    start: Start, sessions: Sessions, config: Settings, lease: Lease
-) -> None:
-    with sessions.begin() as session:
-        store.request_cancel(session, lease.job_id)
-    supervised(start, sessions, config, lease, clean=("hb", "hc"))
     (sample,) = stored_samples(sessions)
     assert (sample.host, sample.rank, sample.cpu_percent) == ("hb", 1, 50.0)

@@ -27,7 +27,7 @@ def site(tmp_path: Path, sessions: Sessions, database: str, broker: str) -> Site
             session.execute(update(Host).where(Host.name == name).values(info={"peers": "net", "interface": "eth0"}))
         return Settings(
             home=tmp_path / name, database_url=database, broker_url=broker, host_name=name, device="cpu",
-            store=f"file://{tmp_path}/store", inspection_timeout_s=60,
+            store=f"file://{tmp_path}/store", inspection_timeout_s=60, host_timeout_s=600,
         )  # fmt: skip
 
     ha, hb = host("ha"), host("hb")
