@@ -15,18 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from hora.stack.keys import make_keys
 from jobs.runtime.processes import MARK, ProcessId, command_line, state_and_parent
 from jobs.runtime.settings import Settings
+from tests.integration.worker.ssh_site import serving_ssh, settings_with_keys
 from tests.processes import as_the_kernel_sees_it
 from tests.waiting import until
 from trainer.script import drop_rights
 from worker.attempt.processes import pids_with_mark, signal_marked, sweep
-from worker.host import sshd
 from worker.host.inherited import rank_environment
-from worker.host.inventory import Endpoint
-from worker.host.ssh import SshUnusable, command, files_of, find_sshd, prepare
-from worker.host.sshd import Sshd
+from worker.host.ssh import command, files_of
 from worker.nursery import connector
 from worker.nursery.keeper import Nursery
 from worker.nursery.orders import write_order
@@ -70,16 +67,8 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def settings(session_folder: Path, modules: Path) -> Settings:
-    """The settings of a host with keys, and with a server for ssh at a port of its own."""
-    try:
-        find_sshd()
-    except SshUnusable as reason:
-        pytest.skip(str(reason))
     home = session_folder / "connectors"
-    make_keys(home / "keys")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    return Settings(home=home, host_name="hb", ssh_dir=home / "keys", ssh_port=port)
+    return settings_with_keys(home, home / "keys", "hb")
 
 
 @contextmanager
@@ -94,20 +83,8 @@ def handled_signals() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _ssh_server(settings: Settings) -> Iterator[None]:
-    def on_loopback(settings: Settings) -> Endpoint:
-        prepare(settings)
-        return Endpoint("127.0.0.1", "127.0.0.1", "lo")
-
-    with pytest.MonkeyPatch.context() as patch, handled_signals():
-        patch.setattr(sshd, "find_endpoint", on_loopback)
-        server = Sshd(settings)
-        server.start()
-        until(lambda: server.endpoint is not None, what="a server for ssh")
+    with handled_signals(), serving_ssh(settings):
         yield
-        server.stop()
-        server.join()
-        for connection in server.connections:
-            connection.wait(120)
 
 
 @pytest.fixture

@@ -17,13 +17,12 @@ from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.lifecycle.store import request_cancel
 from jobs.model.scopes import Scope
 from jobs.outward.webhooks import outbox, store
-from jobs.outward.webhooks.retries import Answer
+from jobs.outward.webhooks.outbox import Claimed
 from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.receivers import Received, Receiver, receiving
 from tests.waiting import until
-from worker.outward.http import Outbound
 from worker.outward.notifier import Notifier
 
 NOW = 1_900_000_000.0
@@ -189,11 +188,11 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
         assert (len(slow.received), len(receiver.received)) == (4, 4)
 
 
-class Dying(Outbound):
-    """Ends the thread that sends, and nothing more is done about the message."""
+class Killed(Notifier):
+    """The notifier of a worker that is killed after it has claimed a message."""
 
-    def post(self, *_: object) -> Answer:
-        raise SystemExit
+    def deliver(self, _: Claimed) -> None:
+        """Neither send it nor store a result."""
 
 
 def test_another_worker_sends_the_message_of_a_killed_one(
@@ -201,7 +200,7 @@ def test_another_worker_sends_the_message_of_a_killed_one(
 ) -> None:
     a_webhook(sessions, receiver.url)
     end_a_job(sessions)
-    Notifier(sessions, config, outbound=Dying(config.webhooks_allowed)).once()
+    Killed(sessions, config).once()
     with sessions.begin() as session:
         lease = session.scalars(select(WebhookDelivery.next_at - func.now())).one()
         assert lease is not None

@@ -14,12 +14,12 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, touch
-from jobs.model.records import StepEnded, rank_records_name
+from jobs.model.records import rank_records_name
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import Start
-from tests.integration.worker.samples import MakeSampler, stored_host_samples, stored_samples
+from tests.integration.worker.samples import MakeSampler, step_line, stored_host_samples, stored_samples
 from tests.waiting import until
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark
@@ -29,11 +29,8 @@ from worker.sampling.sampler import Sampler
 
 def write_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
     paths.create()
-    record = StepEnded(
-        at=0, step=step, epoch=epoch, step_time_s=1, data_wait_s=0, allreduce_s=0, samples_per_s=1, metrics={}
-    )
     with (paths.records / rank_records_name(rank)).open("a") as file:
-        file.write(record.model_dump_json() + "\n")
+        file.write(step_line(step, epoch))
 
 
 def start_ranks(start: Start, lease: Lease) -> None:

@@ -1,7 +1,6 @@
 """Who may connect to a worker's ssh server, and what they may run. With real ssh and sshd, on loopback."""
 
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,44 +10,21 @@ import pytest
 from hora.stack.keys import make_keys
 from jobs.runtime.settings import Settings
 from jobs.runtime.ssh_keys import SshKeys
-from tests.waiting import until
-from worker.host import sshd
-from worker.host.inventory import Endpoint
-from worker.host.ssh import SshUnusable, command, files_of, find_sshd, prepare
+from tests.integration.worker.ssh_site import serving_ssh, settings_with_keys
+from worker.host.ssh import SshUnusable, command, files_of, prepare
 from worker.host.sshd import Sshd
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """The settings of a host with keys and a port of its own."""
-    try:
-        find_sshd()
-    except SshUnusable as reason:
-        pytest.skip(str(reason))
-    make_keys(tmp_path / "keys")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    return Settings(home=tmp_path / "home", host_name="ha", ssh_dir=tmp_path / "keys", ssh_port=port)
+    return settings_with_keys(tmp_path / "home", tmp_path / "keys", "ha")
 
 
 @pytest.fixture
 def ssh_server(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """A running ssh server with these settings."""
-
-    def on_loopback(settings: Settings) -> Endpoint:
-        prepare(settings)
-        return Endpoint("127.0.0.1", "127.0.0.1", "lo")
-
     monkeypatch.setenv("HORA_TOKEN", "t0p")
-    monkeypatch.setattr(sshd, "find_endpoint", on_loopback)
-    ssh_server = Sshd(settings)
-    ssh_server.start()
-    until(lambda: ssh_server.endpoint is not None, what="an open door")
-    yield ssh_server
-    ssh_server.stop()
-    ssh_server.join()
-    for connection in ssh_server.connections:
-        connection.wait(120)
+    with serving_ssh(settings) as server:
+        yield server
 
 
 def ssh(settings: Settings, *arguments: str) -> "subprocess.CompletedProcess[str]":
