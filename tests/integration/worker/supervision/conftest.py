@@ -20,7 +20,7 @@ from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, mark_of
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
-from tests.waiting import until
+from tests.waiting import slowdown, until
 from worker.attempt import lease_file
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark, sweep
@@ -33,6 +33,11 @@ QUICK = {
 }  # fmt: skip
 
 _STARTED_S = 60  # a lease that is long enough to start on a busy machine; those of the tests count from then on
+
+
+def short_limit_s(seconds: float) -> float:
+    """A limit of so many seconds on a quiet machine, and of a minute at most on any."""
+    return round(min(seconds * slowdown(), 60.0), 1)
 
 
 def stored_rows(sessions: Sessions) -> int:

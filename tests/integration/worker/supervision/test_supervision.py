@@ -18,7 +18,7 @@ from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import placing
 from tests.integration.jobs import job_rows
-from tests.integration.worker.supervision.conftest import Run
+from tests.integration.worker.supervision.conftest import Run, short_limit_s
 from tests.waiting import slowdown, until
 from worker.attempt.processes import pids_with_mark
 
@@ -135,7 +135,7 @@ def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) ->
 
 
 def test_an_attempt_with_a_stopped_rank_ends_as_stalled_and_names_the_rank(run: Run) -> None:
-    stall_s = round(1.5 * slowdown(), 1)
+    stall_s = short_limit_s(1.5)
     supervised = run(stall_timeout_s=stall_s)
     supervised.wait_for_steps()
     os.kill(pids_with_mark(supervised.mark)[0], signal.SIGSTOP)

@@ -15,8 +15,8 @@ from jobs.lifecycle import store
 from jobs.model.states import EndReason
 from jobs.runtime.processes import ProcessId
 from tests.integration.jobs import job_rows
-from tests.integration.worker.supervision.conftest import Run, stored_rows
-from tests.waiting import slowdown, until
+from tests.integration.worker.supervision.conftest import Run, short_limit_s, stored_rows
+from tests.waiting import until
 from worker.attempt.processes import pids_with_mark
 
 
@@ -32,7 +32,7 @@ def unreachable(database: str) -> Iterator[None]:
 
 
 def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ranks(run: Run) -> None:
-    supervised = run("deaf", lease_s=2 * slowdown())
+    supervised = run("deaf", lease_s=short_limit_s(2))
     supervised.wait_for_steps()
     hidden = supervised.hidden_pid()
     supervised.process.send_signal(signal.SIGSTOP)
@@ -75,7 +75,7 @@ def hanging(database: str) -> Iterator[None]:
 def test_ranks_end_before_a_lease_expires_that_the_database_does_not_renew(
     run: Run, database: str, fault: Callable[[str], AbstractContextManager[None]], late_s: float
 ) -> None:
-    lease_s = 3 * slowdown()
+    lease_s = short_limit_s(3)
     supervised = run("deaf", lease_s=lease_s)
     supervised.wait_for_steps()
     with fault(database):
@@ -85,7 +85,7 @@ def test_ranks_end_before_a_lease_expires_that_the_database_does_not_renew(
 
 
 def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: Run, database: str) -> None:
-    supervised = run(lease_s=10 * slowdown())
+    supervised = run(lease_s=short_limit_s(10))
     supervised.wait_for_steps()
     with unreachable(database):
         time.sleep(1)

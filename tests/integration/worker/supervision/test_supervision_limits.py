@@ -10,8 +10,8 @@ from jobs.model.states import EndReason, Status
 from jobs.people import job_changes
 from jobs.people.project_admission import Applicant
 from tests.integration.jobs import job_rows
-from tests.integration.worker.supervision.conftest import Run, Supervised, stored_rows
-from tests.waiting import slowdown, until
+from tests.integration.worker.supervision.conftest import Run, Supervised, short_limit_s, stored_rows
+from tests.waiting import until
 
 
 def change(supervised: Supervised, **fields: Any) -> None:
@@ -32,7 +32,7 @@ def test_a_limit_that_has_passed_when_it_is_set_ends_the_attempt(run: Run) -> No
 
 
 def test_an_attempt_goes_on_after_its_first_limit_if_that_was_lengthened_or_removed(run: Run) -> None:
-    limit_s = round(4 * slowdown(), 1)
+    limit_s = short_limit_s(4)
     supervised = run(time_limit_s=limit_s)
     supervised.wait_for_steps()
     first_limit_at = time.monotonic() + limit_s  # or earlier: it counts from before the steps
