@@ -88,7 +88,8 @@ def test_a_stop_waits_until_the_ranks_have_saved(
     assert supervised.attempt.error == error
     assert (supervised.paths.root / "saved").exists()
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
-    assert (job.status, job.restarts, job.not_before <= job.queued_at) == (status, 0, True)
+    assert (job.status, job.restarts) == (status, 0)
+    assert status is Status.CANCELLED or job.not_before <= job.queued_at
 
 
 def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> None:
@@ -105,6 +106,7 @@ def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> Non
 def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run) -> None:
     supervised = run("deaf")
     supervised.wait_for_steps()
+    supervised.hidden_pid()  # the rank makes no more files
     shutil.rmtree(supervised.paths.job_dir)
     assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
     job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
