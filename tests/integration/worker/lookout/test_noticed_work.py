@@ -23,15 +23,31 @@ from worker.lookout import Lookout
 
 
 @EACH_WORK
-def test_each_work_is_noticed_by_a_thread_that_rests_and_is_seen_until_it_is_done(
+def test_a_pass_finds_what_the_lookout_sees(site: Site, name: str, work: Callable[[Site], Handled]) -> None:
+    thread = site.threads[name]
+    thread.once()
+    nothing = seen_by(site)
+    assert not any(map(any, nothing.values()))
+    handled = work(site)
+    seen = seen_by(site)
+    (number,) = (number for number, is_seen in enumerate(seen[name]) if is_seen)
+
+    def is_handled() -> object:
+        thread.once()
+        return handled()
+
+    until(is_handled)
+    if work not in (a_queued_job, a_search, a_new_dataset):  # which others, or later passes, go on with
+        assert not seen_by(site)[name][number]
+
+
+@EACH_WORK
+def test_each_work_is_noticed_by_a_thread_that_rests(
     site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[Site], Handled]
 ) -> None:
-    site.threads[name].once()
-    assert not any(map(any, seen_by(site).values()))
-    with resting(Lookout(settings, list(site.threads.values())), site.threads[name], monkeypatch=monkeypatch):
+    threads = list(site.threads.values())
+    with resting(Lookout(settings, threads), site.threads[name], monkeypatch=monkeypatch):
         until(work(site))
-    if work not in (a_queued_job, a_search, a_new_dataset):  # which others, or later passes, go on with
-        until(lambda: not any(seen_by(site)[name]), what="nothing to see")
 
 
 def test_slots_of_a_live_attempt_are_seen_for_the_sampler(site: Site) -> None:
