@@ -1,4 +1,4 @@
-"""Forty runs whose store fails, each by its seed: nothing that is half in the store is ever taken for whole.
+"""A hundred runs whose store fails, each by its seed: nothing that is half in the store is ever taken for whole.
 
 Each run saves checkpoints of several files while its line to a real S3 server refuses, cuts and breaks off, and while
 its copier is killed and started again. Then its host is lost, and the next attempt starts from the store, over the same
