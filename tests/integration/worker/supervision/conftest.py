@@ -1,8 +1,10 @@
-"""A real supervisor with one rank that trains nothing (`rank.py`), so that a run takes a second."""
+"""A real supervisor with one rank that trains nothing (`rank.py`), so that a run takes a second.
 
-import json
+It is forked from a template, as on a worker: importing what it needs takes longer than most of these tests.
+"""
+
 import os
-import subprocess
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +19,8 @@ from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
-from jobs.runtime.processes import MARK, mark_of
+from jobs.runtime.processes import MARK, ProcessId, mark_of
+from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
@@ -25,6 +28,7 @@ from worker.attempt import lease_file
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark, sweep
 from worker.attempt.supervisor_task import SupervisorTask
+from worker.nursery.keeper import Nursery
 
 _RANK = Path(__file__).with_name("rank.py")
 QUICK = {
@@ -48,7 +52,7 @@ def stored_rows(sessions: Sessions) -> int:
 class Supervised:
     """An attempt of one rank, and the process that supervises it."""
 
-    def __init__(self, sessions: Sessions, lease: Lease, paths: AttemptPaths, process: "subprocess.Popen[bytes]"):
+    def __init__(self, sessions: Sessions, lease: Lease, paths: AttemptPaths, process: ProcessId):
         self.sessions, self.lease, self.paths, self.process = sessions, lease, paths, process
         self.mark = mark_of(lease.job_id, lease.number)
 
@@ -64,9 +68,13 @@ class Supervised:
         """The pid of the child of a deaf rank that has neither its mark nor its session, once it is written."""
         return pid_in(self.paths.root / "hidden")
 
+    def wait_for_exit(self, *, within_s: float = 240) -> None:
+        """Wait until the supervisor is gone, whatever it has stored."""
+        until(lambda: not self.process.is_alive, within_s=within_s, what="the end of the supervisor")
+
     def wait_for_end(self) -> EndReason | None:
         """Wait for the supervisor's own end; no process may be left. Returns why the attempt ended."""
-        assert self.process.wait(240) == 0, self.paths.supervisor_log.read_text()
+        self.wait_for_exit()
         assert pids_with_mark(self.mark) == []
         assert job_rows.holders(self.sessions) == [None]
         return self.attempt.end_reason
@@ -75,8 +83,19 @@ class Supervised:
 Run = Callable[..., Supervised]
 
 
+@pytest.fixture(scope="session")
+def nursery(session_folder: Path) -> Iterator[Nursery]:
+    """A nursery whose template is ready. Its supervisors get all that they need to know from their orders."""
+    nursery = Nursery(Settings(home=session_folder / "nursery"), threads=1)
+    nursery.start()
+    until(lambda: nursery.memory_bytes, what="the template of supervisors")
+    yield nursery
+    nursery.close()
+    nursery.join(120)
+
+
 @pytest.fixture
-def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Iterator[Run]:
+def run(nursery: Nursery, sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Iterator[Run]:
     """Place a job of one slot and start its supervisor."""
     started: list[Supervised] = []
 
@@ -98,20 +117,17 @@ def run(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Itera
         )  # fmt: skip
         variables = {"HOME": str(tmp_path), "DATABASE_URL": database, "BROKER_URL": broker, "HOST_NAME": "ha"}
         variables |= {"LEASE_S": str(lease_s)}
+        environment = {**os.environ, **QUICK, **{f"HORA_{name}": value for name, value in variables.items()}}
+        argv = [sys.executable, "-m", "worker.supervisor", str(lease.attempt_id)]
         with paths.supervisor_log.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "worker.supervisor", str(lease.attempt_id)],
-                env={**os.environ, **QUICK, **{f"HORA_{name}": value for name, value in variables.items()}},
-                stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
-        assert process.stdin is not None
-        process.stdin.write(json.dumps(asdict(task)).encode())
-        process.stdin.close()
+            pid = nursery.fork_supervisor(argv, environment, asdict(task), log=log.fileno())
+        assert pid is not None
+        process = ProcessId.of(pid) or ProcessId(pid, 0)
         started.append(Supervised(sessions, lease, paths, process))
         return started[-1]
 
     yield run
     for supervised in started:
-        supervised.process.kill()
-        supervised.process.wait(120)
+        supervised.process.signal(signal.SIGKILL)
+        supervised.wait_for_exit()
         assert sweep(supervised.mark)

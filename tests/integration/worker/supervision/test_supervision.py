@@ -44,7 +44,7 @@ def test_a_job_succeeds_when_its_rank_completes_and_what_it_keeps_is_stored(run:
 def test_a_supervisor_whose_lease_is_over_starts_nothing(run: Run) -> None:
     """It stood still before the launch: its slots may belong to another attempt."""
     supervised = run(starts_s=0.0)
-    assert supervised.process.wait(120) == 1
+    supervised.wait_for_exit()
     assert "the lease was over before the launch" in supervised.paths.supervisor_log.read_text()
     assert not supervised.paths.launcher_log.exists()
     assert job_rows.the_attempt(supervised.sessions, supervised.lease).ended_at is None  # the agent ends it
@@ -130,7 +130,7 @@ def test_a_cancel_cuts_short_the_saving_before_it(run: Run) -> None:
 def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) -> None:
     supervised = run()
     until((supervised.paths.logs / "rank-0.log").exists)  # it is still importing its modules
-    supervised.process.terminate()
+    supervised.process.signal(signal.SIGTERM)
     assert supervised.wait_for_end() is EndReason.HOST_LOST
     assert (supervised.paths.root / "saved").exists()
     assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.QUEUED
@@ -150,7 +150,7 @@ def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
     supervised.wait_for_steps()
     with supervised.sessions.begin() as session:
         leases.end(session, supervised.lease, EndReason.LEASE_EXPIRED)
-    assert supervised.process.wait(10 * slowdown()) == 1
+    supervised.wait_for_exit(within_s=10 * slowdown())
     assert pids_with_mark(supervised.mark) == []
     assert job_rows.kinds(supervised.sessions, supervised.lease.job_id)[-2:] == [
         EventKind.ATTEMPT_ENDED,

@@ -35,13 +35,13 @@ def test_a_supervisor_that_wakes_after_its_lease_writes_nothing_and_ends_its_ran
     supervised = run("deaf", lease_s=short_limit_s(2))
     supervised.wait_for_steps()
     hidden = supervised.hidden_pid()
-    supervised.process.send_signal(signal.SIGSTOP)
+    supervised.process.signal(signal.SIGSTOP)
     expires = supervised.attempt.lease_expires_at
     with supervised.sessions() as session:
         until(lambda: session.scalar(func.now()) > expires or session.rollback())
     before = stored_rows(supervised.sessions), job_rows.count(supervised.sessions, JobEvent)
-    supervised.process.send_signal(signal.SIGCONT)
-    assert supervised.process.wait(120) == 1
+    supervised.process.signal(signal.SIGCONT)
+    supervised.wait_for_exit()
     assert (stored_rows(supervised.sessions), job_rows.count(supervised.sessions, JobEvent)) == before
     assert supervised.attempt.ended_at is None  # the reaper ends it
     assert pids_with_mark(supervised.mark) == []
@@ -80,7 +80,7 @@ def test_ranks_end_before_a_lease_expires_that_the_database_does_not_renew(
     supervised.wait_for_steps()
     with fault(database):
         until(lambda: not pids_with_mark(supervised.mark), within_s=lease_s + late_s, what="the end of the ranks")
-        assert supervised.process.wait(120) == 1
+        supervised.wait_for_exit()
     assert supervised.attempt.ended_at is None
 
 
@@ -89,7 +89,7 @@ def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: 
     supervised.wait_for_steps()
     with unreachable(database):
         time.sleep(1)
-        assert supervised.process.poll() is None
+        assert supervised.process.is_alive
     rows_before = stored_rows(supervised.sessions)
     until(lambda: stored_rows(supervised.sessions) > rows_before)
     with supervised.sessions.begin() as session:
