@@ -47,10 +47,12 @@ class CheckpointServer:
         }  # fmt: skip
 
     def _stream_of(self, content: bytes) -> httpx.SyncByteStream:
-        return _Stream(content, self.breaks_after.pop(0) if self.breaks_after else None)
+        return BreakingStream(content, self.breaks_after.pop(0) if self.breaks_after else None)
 
 
-class _Stream(httpx.SyncByteStream):
+class BreakingStream(httpx.SyncByteStream):
+    """A body that breaks off after so many bytes, if it does."""
+
     def __init__(self, content: bytes, stop: int | None) -> None:
         self._content, self._stop = content, stop
 

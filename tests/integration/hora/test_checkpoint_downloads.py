@@ -1,4 +1,4 @@
-"""Downloads of checkpoints continue where they broke off, are checked, and stay in their folder."""
+"""Downloads of checkpoints are checked, and stay in their folder. They share the rest with those of artifacts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ def service(server: CheckpointServer) -> Iterator[Service]:
         yield service
 
 
-@pytest.mark.parametrize(("which", "step"), [("newest", 30), ("best", 20), (10, 10), ("10", 10)])
+@pytest.mark.parametrize(("which", "step"), [("newest", 30), ("best", 20), (10, 10)])
 def test_the_files_of_a_checkpoint_are_saved_in_a_folder(
     service: Service, server: CheckpointServer, tmp_path: Path, which: int | str, step: int
 ) -> None:
@@ -32,17 +32,6 @@ def test_the_files_of_a_checkpoint_are_saved_in_a_folder(
     assert {str(path.relative_to(tmp_path / "out")): path.read_bytes() for path in saved} == FILES
     assert files_below(tmp_path) == ["out/model.pt", "out/rank0/optimizer.pt"]
     assert [path for path, _ in server.requests] == [f"1/{step}/model.pt", f"1/{step}/rank0/optimizer.pt"]
-
-
-def test_a_broken_download_continues_where_it_stopped(
-    service: Service, server: CheckpointServer, tmp_path: Path
-) -> None:
-    server.breaks_after = [300_000, 0, 100_000]
-    service.download_checkpoint("j", "newest", tmp_path)
-    assert (tmp_path / "model.pt").read_bytes() == WEIGHTS
-    starts = [0 if byte_range is None else int(byte_range[6:-1]) for path, byte_range in server.requests[:4]]
-    assert starts == sorted(starts)
-    assert starts[1] > 0
 
 
 def test_files_that_are_there_are_fetched_again_only_if_they_differ(
@@ -82,12 +71,9 @@ def test_a_checkpoint_that_is_not_there_is_answered_with_those_that_are(
         service.download_checkpoint("j", which, tmp_path)
     assert str(refused.value).startswith(sentence)
     assert files_below(tmp_path) == []
-
-
-def test_an_empty_store_is_named(service: Service, server: CheckpointServer, tmp_path: Path) -> None:
     server.steps = {}
     with pytest.raises(HoraError, match=r"The store has no checkpoint of this job\."):
-        service.download_checkpoint("j", "newest", tmp_path)
+        service.download_checkpoint("j", which, tmp_path)
 
 
 HARMLESS = {".bashrc", "a/.ssh/keys"}
@@ -119,12 +105,3 @@ def test_hidden_files_are_saved_only_in_a_folder_of_their_own(
     server.breaks_after = []
     service.download_checkpoint("j", "newest", tmp_path / "own")
     assert files_below(tmp_path / "own") == sorted(server.files)
-
-
-def test_a_folder_that_is_a_link_is_not_written_into(service: Service, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/rank0").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(HoraError, match="cannot be written"):
-        service.download_checkpoint("j", "newest", tmp_path / "out")
-    assert files_below(tmp_path / "elsewhere") == []
