@@ -27,7 +27,8 @@ def a_host(name: str = "ha", *, slots: int = 2, states: str = "", kind: str = "c
 
 def a_job(gpus: int = 1, *, attempt: int = 0, **changes: Any) -> Json:
     spec = {"min_gpus": None, "device": "auto", "placement": "pack"}
-    spec |= {name: changes.pop(name) for name in tuple(changes) if name in spec}
+    of_spec = {*spec, "gpu_model", "gpu_memory_gb", "mixed_gpus", "pool"}
+    spec |= {name: changes.pop(name) for name in tuple(changes) if name in of_spec}
     return {"id": "0abc", "gpus": gpus, "attempt": attempt, "spec": spec, "losses": 0, "restarts": 0, **changes}
 
 
@@ -36,14 +37,22 @@ def findings_of(*hosts: Json) -> dict[str, tuple[str, str]]:
     return {one.check: (one.level, one.found) for one in host_findings(hosts)}
 
 
-def test_ready_service_gets_no_warning() -> None:
+MIXED = a_host() | {
+    "slots": [
+        {"index": n, "kind": "gpu", "name": model, "state": "free"}
+        for n, model in enumerate(("A100", "A100", "H100", "H100"))
+    ]
+}
+NO_SPACE = "runs has 0.1 MB free, less than 1.0 GB"
+DRAINED = {"drained_at": "2030-01-01T00:00:00Z"}
+
+
+def test_a_service_that_is_not_quite_ready_is_warned_of() -> None:
     assert [one.level for one in readiness_findings(READY)] == ["ok", "ok"]
-
-
-def test_schema_mismatch_and_unavailable_broker_are_warnings() -> None:
     database, broker = readiness_findings(READY | {"schema": "0009; this version was made for 0003", "broker": "away"})
-    assert (database.level, broker.level) == ("warn", "warn")
-    assert "0009" in database.found
+    assert (database.level, "0009" in database.found, broker.level) == ("warn", True, "warn")
+    _, space, _ = readiness_findings(READY | {"status": "no_space", "space": ["datasets has 0.1 MB free"]})
+    assert (space.check, space.level, space.found) == ("space", "fail", "datasets has 0.1 MB free")
 
 
 @pytest.mark.parametrize(
@@ -59,49 +68,34 @@ def test_a_refused_request_comes_with_advice(error: ProblemError, advice: str) -
     assert advice in advice_on(error)
 
 
-def test_healthy_hosts_are_summed_up_in_one_finding() -> None:
-    assert findings_of(a_host(), a_host("hbb")) == {"hosts": ("ok", "2 of 2 alive, 4 of 4 slots free")}
+@pytest.mark.parametrize(
+    ("hosts", "level", "found"),
+    [
+        ([a_host(), a_host("hbb")], "ok", "2 of 2 alive, 4 of 4 slots free"),
+        ([], "fail", "No job can start"),
+        ([a_host(alive=False)], "fail", "No job can start"),
+        ([a_host(**DRAINED)], "fail", "undrain"),
+        ([a_host(no_space=NO_SPACE)], "fail", "Delete files there"),
+        ([a_host(), a_host("hb", alive=False)], "warn", "hora hosts forget"),
+        ([a_host(), a_host("hb", alive=False), a_host("hc", **DRAINED)], "warn", "2 of 3 alive, 2 of 2 slots free; dr"),
+        ([a_host(), a_host("hb", **DRAINED)], "ok", "drained: hb"),
+        ([a_host(), a_host("hb", no_space=NO_SPACE)], "warn", f"2 of 2 slots free; without space: hb ({NO_SPACE})"),
+        ([a_host(states="fqlq")], "warn", "ha: 1, 3 quarantined: a process of 0abc.2 does not end"),
+        ([a_host(states="fqlq")], "warn", "HORA_ATTEMPT=0abc.2"),
+    ],
+)
+def test_what_keeps_hosts_from_taking_jobs_is_named(hosts: list[Json], level: str, found: str) -> None:
+    *_, finding = host_findings(hosts)
+    assert (finding.level, found in f"{finding.found} {finding.advice}") == (level, True)
 
 
-def test_finding_without_a_usable_slot_is_a_failure() -> None:
-    for hosts in ([], [a_host(alive=False)], [a_host(drained_at="2030-01-01T00:00:00Z")]):
-        (finding,) = host_findings(hosts)
-        assert (finding.level, "No job can start" in finding.advice) == ("fail", True)
-    assert "undrain" in finding.advice
-
-
-def test_a_lost_host_and_a_drained_one_are_named() -> None:
-    (finding,) = host_findings([a_host(), a_host("hb", alive=False), a_host("hc", drained_at="2030-01-01T00:00:00Z")])
-    assert (finding.level, finding.found) == ("warn", "2 of 3 alive, 2 of 2 slots free; drained: hc")
-    assert "hora hosts forget" in finding.advice
-
-
-def test_hosts_without_space_are_named_with_their_folder() -> None:
-    why = "runs has 0.1 MB free, less than 1.0 GB"
-    (one,) = host_findings([a_host(), a_host("hb", no_space=why)])
-    assert (one.level, one.found) == ("warn", f"2 of 2 alive, 2 of 2 slots free; without space: hb ({why})")
-    (only,) = host_findings([a_host(no_space=why)])
-    assert (only.level, "Delete files there" in only.advice) == ("fail", True)
-    _, space, _ = readiness_findings(READY | {"status": "no_space", "space": ["datasets has 0.1 MB free"]})
-    assert (space.check, space.level, space.found) == ("space", "fail", "datasets has 0.1 MB free")
-
-
-def test_quarantined_slots_name_the_process_to_look_for() -> None:
-    _, finding = host_findings([a_host(states="fqlq")])
-    assert (finding.level, finding.found) == ("warn", "ha: 1, 3 quarantined: a process of 0abc.2 does not end")
-    assert "HORA_ATTEMPT=0abc.2" in finding.advice
-
-
-def test_versions_and_clocks_that_differ_are_named() -> None:
+def test_hosts_that_differ_are_named_with_the_reason() -> None:
     info = INFO | {"versions": {"hora": "0.2.0"}, "clock_offset_s": -75.0}
     found = findings_of(
         a_host(), a_host("hb", info=info), a_host("hc", info={**info, "clock_offset_s": 1.5}, alive=False)
     )
     assert found["host versions"] == ("warn", "ha 0.1.0, hb 0.2.0")
     assert found["host clocks"] == ("warn", "hb is 1 min 15 s behind the database")
-
-
-def test_hosts_that_cannot_work_together_are_named_with_the_reason() -> None:
     alone = a_host("hb", address=None)
     assert findings_of(a_host(), alone)["several hosts"] == ("warn", "take no part in jobs on several hosts: hb")
     other = a_host("hc", info=INFO | {"peers": "k2", "interface": "ib0"})
@@ -115,56 +109,35 @@ def test_hosts_that_cannot_work_together_are_named_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("job", "hosts"),
+    ("job", "hosts", "level"),
     [
-        (a_job(3, placement="single_host"), [a_host(), a_host("hb")]),
-        (a_job(5), [a_host(), a_host("hb")]),
-        (a_job(3), [a_host(), a_host("hb", address=None)]),
-        (a_job(3), [a_host(), a_host("hb", info={"peers": "k2"})]),
-        (a_job(3), [a_host(), a_host("hb", drained_at="2030-01-01T00:00:00Z")]),
-        (a_job(1, device="gpu"), [a_host()]),
-        (a_job(3), [a_host(), a_host("hb", kind="gpu")]),
-        (a_job(2), [a_host(states="fqr")]),
-        (a_job(3, min_gpus=1), [a_host()]),
+        (a_job(3, placement="single_host"), [a_host(), a_host("hb")], "warn"),
+        (a_job(5), [a_host(), a_host("hb")], "warn"),
+        (a_job(3), [a_host(), a_host("hb", address=None)], "warn"),
+        (a_job(3), [a_host(), a_host("hb", info={"peers": "k2"})], "warn"),
+        (a_job(3), [a_host(), a_host("hb", **DRAINED)], "warn"),
+        (a_job(1, device="gpu"), [a_host()], "warn"),
+        (a_job(3), [a_host(), a_host("hb", kind="gpu")], "warn"),
+        (a_job(2), [a_host(states="fqr")], "warn"),
+        (a_job(3, min_gpus=1), [a_host()], "warn"),
+        (a_job(4), [a_host(), a_host("hb")], "ok"),
+        (a_job(2), [a_host(states="ll")], "ok"),
+        (a_job(3, min_gpus=1, attempt=1), [a_host()], "ok"),
+        (a_job(9, paused_at="2030-01-01T00:00:00Z"), [a_host()], "ok"),
+        (a_job(4, gpu_model="b200"), [MIXED], "warn"),
+        (a_job(4, gpu_memory_gb=40), [MIXED], "warn"),
+        (a_job(4), [MIXED], "warn"),
+        (a_job(4, mixed_gpus=True), [MIXED], "ok"),
+        (a_job(2, gpu_model="a100"), [MIXED], "ok"),
+        # A job for either device waits for the GPUs of a lost host.
+        (a_job(), [a_host(), a_host("hb", kind="gpu", alive=False)], "warn"),
+        (a_job(device="cpu"), [a_host(), a_host("hb", kind="gpu", alive=False)], "ok"),
+        (a_job(), [a_host(), a_host("hb", kind="gpu", states="uu", alive=False)], "ok"),
     ],
 )
-def test_job_that_no_set_of_hosts_can_hold_is_reported_as_stuck(job: Json, hosts: list[Json]) -> None:
+def test_a_job_that_no_set_of_hosts_can_hold_is_reported_as_stuck(job: Json, hosts: list[Json], level: str) -> None:
     finding = stuck([job], hosts)
-    assert (finding.level, "0abc" in finding.found) == ("warn", True)
-
-
-@pytest.mark.parametrize(
-    ("job", "hosts"),
-    [
-        (a_job(4), [a_host(), a_host("hb")]),
-        (a_job(2), [a_host(states="ll")]),
-        (a_job(3, min_gpus=1, attempt=1), [a_host()]),
-        (a_job(9, paused_at="2030-01-01T00:00:00Z"), [a_host()]),
-    ],
-)
-def test_paused_job_or_job_that_can_start_later_is_not_reported_as_stuck(job: Json, hosts: list[Json]) -> None:
-    assert stuck([job], hosts).level == "ok"
-
-
-def gpus(name: str, *models: str) -> list[Json]:
-    return [{"index": n, "kind": "gpu", "name": model, "state": "free"} for n, model in enumerate(models)]
-
-
-def test_a_job_that_no_gpus_match_is_reported_as_stuck() -> None:
-    host = a_host(slots=1) | {"slots": gpus("ha", "A100", "A100", "H100", "H100")}
-    wish = {"device": "auto", "placement": "pack"}
-    stuck_wishes: list[Json] = [{"gpu_model": "b200"}, {"gpu_memory_gb": 40}, {}]
-    for more in stuck_wishes:
-        assert stuck([{**a_job(4), "spec": wish | more}], [host]).level == "warn"
-    assert stuck([{**a_job(4), "spec": wish | {"mixed_gpus": True}}], [host]).level == "ok"
-    assert stuck([{**a_job(2), "spec": wish | {"gpu_model": "a100"}}], [host]).level == "ok"
-
-
-def test_a_job_for_either_device_waits_for_the_gpus_of_a_lost_host() -> None:
-    lost = a_host("hb", kind="gpu", alive=False)
-    assert stuck([a_job()], [a_host(), lost]).level == "warn"
-    assert stuck([a_job(device="cpu")], [a_host(), lost]).level == "ok"
-    assert stuck([a_job()], [a_host(), a_host("hb", kind="gpu", states="uu", alive=False)]).level == "ok"
+    assert (finding.level, "0abc" in finding.found) == (level, level == "warn")
 
 
 def test_unhealthy_slots_and_unused_gpus_are_reported_with_the_reason() -> None:
@@ -196,8 +169,7 @@ def test_a_pool_takes_jobs_without_slots_of_its_own() -> None:
     assert findings_of(away)["pools"][0] == "warn"
     assert stuck([a_job(8, device="auto")], [POOL]).level == "ok"
     assert stuck([a_job(9, device="auto")], [POOL]).level == "warn"
-    in_pool = a_job(2)
-    in_pool["spec"] |= {"pool": "slurm:main"}
+    in_pool = a_job(2, pool="slurm:main")
     assert stuck([in_pool], [a_host(), POOL]).level == "ok"
     assert stuck([in_pool], [a_host(), away]).level == "warn"
     assert stuck([in_pool], [a_host()]).level == "warn"

@@ -14,25 +14,22 @@ from jobs.runtime.ssh_keys import SshKeys
 from tests.full_disks import small_disk, use_up_files
 
 
-def test_existing_data_roots_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_roots_have_to_be_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
     monkeypatch.setenv("HORA_DATA_ROOTS", f"{tmp_path}:s3://bucket/sets")
     finding = data_roots()
     assert (finding.level, finding.found) == ("ok", f"{tmp_path}, s3://bucket/sets")
-
-
-def test_data_root_that_is_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
     monkeypatch.setenv("HORA_DATA_ROOTS", f"{tmp_path}:{tmp_path / 'gone'}:{tmp_path / 'file'}")
     finding = data_roots()
     assert finding.level == "fail"
     assert finding.found == f"no such folder: {tmp_path / 'gone'}, {tmp_path / 'file'}"
     assert "HORA_DATA_ROOTS" in finding.advice
-
-
-def test_without_data_roots_only_registered_datasets_are_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HORA_DATA_ROOTS", raising=False)
+    monkeypatch.delenv("HORA_DATA_ROOTS")
     finding = data_roots()
     assert (finding.level, "registered" in finding.found) == ("ok", True)
+    monkeypatch.setenv("HORA_MODELS", "acme.nets")
+    finding = data_roots()
+    assert (finding.level, "module:function" in finding.found) == ("fail", True)
 
 
 def test_an_environment_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,13 +60,6 @@ def test_every_disk_that_is_written_is_looked_at(tmp_path: Path, monkeypatch: py
     assert {finding.level for finding in disk_space(tmp_path)} <= {"ok", "warn"}
 
 
-def test_a_wrong_setting_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HORA_MODELS", "acme.nets")
-    finding = data_roots()
-    assert finding.level == "fail"
-    assert "module:function" in finding.found
-
-
 def test_a_folder_of_the_home_that_other_users_can_read_is_named(tmp_path: Path) -> None:
     for name, mode in (("runs", 0o700), ("disk", 0o755)):
         (tmp_path / name).mkdir(mode=mode)
@@ -91,27 +81,19 @@ def keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshKeys:
     return keys
 
 
-def test_ssh_keys_are_checked_only_when_their_folder_is_set(keys: SshKeys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ssh_keys_have_to_be_there_and_private(keys: SshKeys, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(ssh_keys()) == [Finding("ssh keys", "ok", str(keys.folder))]
-    monkeypatch.delenv("HORA_SSH_DIR")
-    assert list(ssh_keys()) == []
-
-
-def test_keys_that_others_can_read_are_named(keys: SshKeys) -> None:
-    keys.client_key.chmod(0o640)
-    (finding,) = ssh_keys()
-    assert (finding.level, finding.found) == ("fail", f"open to other users: {keys.client_key}")
-    keys.client_key.chmod(0o600)
-    keys.folder.chmod(0o755)
-    (finding,) = ssh_keys()
-    assert (finding.level, finding.found) == ("fail", f"open to other users: {keys.folder}")
-
-
-def test_missing_keys_are_named(keys: SshKeys) -> None:
+    for path, open_mode, mode in ((keys.client_key, 0o640, 0o600), (keys.folder, 0o755, 0o700)):
+        path.chmod(open_mode)
+        (finding,) = ssh_keys()
+        assert (finding.level, finding.found) == ("fail", f"open to other users: {path}")
+        path.chmod(mode)
     keys.host_key.unlink()
     (finding,) = ssh_keys()
     assert (finding.level, finding.found) == ("fail", f"not in {keys.folder}: {keys.host_key.name}")
     assert "hora keys" in finding.advice
+    monkeypatch.delenv("HORA_SSH_DIR")
+    assert list(ssh_keys()) == []
 
 
 def test_a_part_that_does_not_run_is_named_with_its_log(tmp_path: Path) -> None:
@@ -134,36 +116,30 @@ FACTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_gpus_that_can_be_used_are_listed_with_driver_and_nccl() -> None:
-    finding = gpu_finding(FACTS)
-    assert finding.level == "ok"
-    assert finding.found == (
-        "2 GPUs (H200), driver 550.54.15 for CUDA 12.4, TensorFlow 2.18.1, Horovod with NCCL;"
-        " HORA_DEVICE is auto: 2 GPU slots, 0 CPU slots"
-    )
+IS_FOR_CPUS = "2 GPUs (H200) are here, but TensorFlow 2.18.1 is built for CPUs: `HORA_DEVICE=gpu make setup` installs"
+WELL = "2 GPUs (H200), driver 550.54.15 for CUDA 12.4, TensorFlow 2.18.1, Horovod with NCCL; HORA_DEVICE is auto: "
+ONE_OF_TWO = [FACTS["gpus"][0], {"index": 1, "name": "H200", "unusable": "cuInit failed"}]
 
 
-def test_a_machine_without_a_driver_has_cpu_slots_and_nothing_to_do() -> None:
-    finding = gpu_finding(FACTS | {"gpus": [], "no_gpus": "no NVIDIA driver", "slots": {"gpu": 0, "cpu": 4}})
-    assert finding == Finding("gpus", "ok", "no NVIDIA driver; HORA_DEVICE is auto: 0 GPU slots, 4 CPU slots")
-    cpu = gpu_finding(FACTS | {"setting": "cpu", "gpus": [], "slots": {"gpu": 0, "cpu": 4}})
-    assert cpu == Finding("gpus", "ok", "HORA_DEVICE is cpu: 0 GPU slots, 4 CPU slots")
+NONE = {"gpus": [], "slots": {"gpu": 0, "cpu": 4}}
+NO_SLOTS = {"gpu": 0, "cpu": 0}
 
 
-def test_gpus_that_cannot_be_used_are_explained() -> None:
-    problem = "2 GPUs (H200) are here, but TensorFlow 2.18.1 is built for CPUs: `HORA_DEVICE=gpu make setup` installs"
-    finding = gpu_finding(FACTS | {"slots": {"gpu": 0, "cpu": 4}, "problem": problem, "nccl": False})
-    assert (finding.level, problem in finding.found) == ("warn", True)
-    assert "HORA_DEVICE=gpu make setup" in finding.advice
-    none = gpu_finding(FACTS | {"setting": "gpu", "slots": {"gpu": 0, "cpu": 0}, "problem": problem})
-    assert none.level == "fail"
-    missing = gpu_finding(FACTS | {"gpus": [], "slots": {"gpu": 0, "cpu": 0}, "problem": "HORA_DEVICE is gpu, but"})
-    assert (missing.level, missing.found) == ("fail", "HORA_DEVICE is gpu, but")
-
-
-def test_a_gpu_that_cannot_be_used_beside_others_is_named() -> None:
-    cards = [{"index": 0, "name": "H200", "unusable": None}, {"index": 1, "name": "H200", "unusable": "cuInit failed"}]
-    finding = gpu_finding(FACTS | {"gpus": cards, "problem": "TensorFlow 2.18.1 can use 1 of 2 GPUs"})
-    assert finding.level == "warn"
-    assert "GPU 1 cannot be used: cuInit failed; TensorFlow 2.18.1 can use 1 of 2 GPUs" in finding.found
-    assert "driver" in finding.advice
+@pytest.mark.parametrize(
+    ("changes", "level", "found"),
+    [
+        ({}, "ok", f"{WELL}2 GPU slots, 0 CPU slots"),
+        (NONE | {"no_gpus": "no driver"}, "ok", "no driver; HORA_DEVICE is auto: 0 GPU slots, 4 CPU slots"),
+        (NONE | {"setting": "cpu"}, "ok", "HORA_DEVICE is cpu: 0 GPU slots, 4 CPU slots"),
+        ({"slots": NONE["slots"], "problem": IS_FOR_CPUS, "nccl": False}, "warn", IS_FOR_CPUS),
+        ({"setting": "gpu", "slots": NO_SLOTS, "problem": IS_FOR_CPUS}, "fail", IS_FOR_CPUS),
+        ({"gpus": [], "slots": NO_SLOTS, "problem": "HORA_DEVICE is gpu, but"}, "fail", "HORA_DEVICE is gpu, but"),
+        ({"gpus": ONE_OF_TWO, "problem": "It can use 1"}, "warn", "GPU 1 cannot be used: cuInit failed; It can use 1"),
+    ],
+)
+def test_what_can_be_used_of_gpus_is_said(changes: dict[str, Any], level: str, found: str) -> None:
+    finding = gpu_finding(FACTS | changes)
+    assert finding.level == level
+    assert finding.found == found if level == "ok" else found in finding.found
+    if level == "warn":
+        assert ("driver" if "gpus" in changes else "HORA_DEVICE=gpu make setup") in finding.advice

@@ -30,10 +30,8 @@ def test_what_waits_for_the_store_is_said_in_one_sentence(changes: Json, subject
 
 def test_only_events_that_are_news_have_a_sentence() -> None:
     copy = {"attempt": 1, "step": 1200, "bytes": 1_200_000_000, "duration_s": 65.2}
-    assert (
-        event_text("checkpoint_fetched", copy)
-        == "the checkpoint of step 1,200 was fetched from the store: 1.2 GB in 1 min 05 s"
-    )
+    fetched = "the checkpoint of step 1,200 was fetched from the store: 1.2 GB in 1 min 05 s"
+    assert event_text("checkpoint_fetched", copy) == fetched
     assert (event_text("copies_behind", BEHIND) or "").endswith(": connection refused")
     assert event_text("checkpoint_copied", copy) is None
     assert event_text("placed", {}) is None

@@ -11,61 +11,46 @@ from tests.printed import as_text, facts_of
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def test_slots_of_a_lost_host_do_not_count_as_free() -> None:
-    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "leased", "quarantined")]
-    hosts = [
-        {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots},
-        {"name": "b", "alive": False, "heartbeat_at": NOW.isoformat(), "slots": slots},
-    ]
-    _, first, second = as_text(hosts_table(hosts, NOW)).splitlines()
-    assert first.split()[:4] == ["a", "yes", "3", "1"]
-    assert second.split()[:4] == ["b", "no", "3", "0"]
-
-
-def test_hosts_table_notes_drained_kept_and_quarantined() -> None:
-    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in ("free", "quarantined", "quarantined")]
-    base = {"alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots}
-    hosts = [{**base, "name": "a", "drained_at": NOW.isoformat()}, {**base, "name": "b", "kept_for": "0abc"}]
-    _, drained, kept = as_text(hosts_table(hosts, NOW)).splitlines()
-    assert drained.split()[3] == "0"
-    assert drained.endswith("drained, 2 quarantined")
-    assert kept.split()[3] == "1"
-    assert kept.endswith("kept for 0abc, 2 quarantined")
-
-
-def test_a_host_without_space_has_no_free_slots_and_names_the_folder() -> None:
-    slots = [{"kind": "cpu", "name": "CPU share", "state": "free"}]
-    why = "runs has 0.1 MB free, less than 1.0 GB"
-    spaces = [{"folders": ["home", "cache"], "free_bytes": 5e9}, {"folders": ["runs"], "free_bytes": 1e5}]
-    host = {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots, "no_space": why}
-    _, line = as_text(hosts_table([host], NOW)).splitlines()
-    assert line.split()[3] == "0"
-    assert line.endswith(f"no space: {why}")
-    shown = facts_of(host_facts({**host, "folders": spaces}, now=NOW))
-    assert shown["free space"] == "5.0 GB: home, cache\n0.1 MB: runs"
-
-
-def test_a_host_that_copies_nothing_to_the_store_has_free_slots_and_says_why() -> None:
-    slots = [{"kind": "cpu", "name": "CPU share", "state": "free"}]
-    why = "it was emptied, or it is not mounted"
-    host = {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots, "no_store": why}
-    _, line = as_text(hosts_table([host], NOW), width=200).splitlines()
-    assert line.split()[3] == "1"
-    assert line.endswith(f"no store: {why}")
-    assert facts_of(host_facts(host, now=NOW))["status"].endswith(f"no store: {why}")
-
-
 def gpu(index: int, **more: Any) -> dict[str, Any]:
     base = {"index": index, "kind": "gpu", "name": "K80", "uuid": f"GPU-{index}", "memory_bytes": 12_000_000_000}
     return {**base, "state": "free", "job_id": None, "attempt": None, "rank": None, "reading": None, **more}
 
 
-def test_host_details_show_its_hardware_and_that_it_is_drained() -> None:
+NO_SPACE, NO_STORE = "runs has 0.1 MB free, less than 1.0 GB", "it was emptied, or it is not mounted"
+SPACES = [{"folders": ["home", "cache"], "free_bytes": 5e9}, {"folders": ["runs"], "free_bytes": 1e5}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "states", "free", "notes"),
+    [
+        ({}, "free leased quarantined", "1", "1 quarantined"),
+        ({"alive": False}, "free", "0", ""),
+        ({"drained_at": NOW.isoformat()}, "free quarantined", "0", "drained, 1 quarantined"),
+        ({"kept_for": "0abc"}, "free", "1", "kept for 0abc"),
+        ({"no_space": NO_SPACE}, "free", "0", f"no space: {NO_SPACE}"),
+        ({"no_store": NO_STORE}, "free", "1", f"no store: {NO_STORE}"),
+    ],
+)
+def test_a_host_has_free_slots_only_if_jobs_can_start_there(
+    changes: dict[str, Any], states: str, free: str, notes: str
+) -> None:
+    slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in states.split()]
+    host = {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots} | changes
+    _, line = as_text(hosts_table([host], NOW)).splitlines()
+    assert line.split()[:4] == ["a", "yes" if host["alive"] else "no", str(len(slots)), free]
+    assert line.endswith(notes)
+    facts = facts_of(host_facts(host | {"folders": SPACES}, now=NOW))
+    assert facts["free space"] == "5.0 GB: home, cache\n0.1 MB: runs"
+    assert "no_store" not in changes or facts["status"].endswith(notes)
+
+
+def test_host_details_show_its_hardware_its_last_minute_and_that_it_is_drained() -> None:
     host = {
         "name": "ha",
         "alive": True,
         "heartbeat_at": NOW.isoformat(),
         "drained_at": NOW.isoformat(),
+        "slots": [],
         "address": "10.0.0.1",
         "info": {
             "cores": 32,
@@ -74,10 +59,15 @@ def test_host_details_show_its_hardware_and_that_it_is_drained() -> None:
             "driver": {"version": "550.1", "cuda": "12.4"},
             "gpus": [{"index": 0, "mig": False}, {"index": 1, "mig": True}, {"index": 2, "mig": None}],
         },
-        "slots": [],
     }
-    facts = facts_of(host_facts(host, now=NOW))
-    assert facts == {
+    lately = {
+        "cpu_percent": [20.0, None, 60.0],
+        "network_sent_bytes_per_s": [None],
+        "disk_written_bytes_per_s": [1.5e6],
+    }
+    lately["memory_bytes"] = [3e9, 3.2e9, 3.1e9]
+    series = [{"metric": name, "unit": "", "x": [*range(len(y))], "y": y} for name, y in lately.items()]
+    known = {
         "host": "ha",
         "status": "alive, seen 0.0 s ago, drained",
         "address": "10.0.0.1",
@@ -87,6 +77,9 @@ def test_host_details_show_its_hardware_and_that_it_is_drained() -> None:
         "driver": "550.1, CUDA 12.4",
         "MIG": "on GPU 1, whose utilization is not known",
     }
+    assert facts_of(host_facts(host, {"series": []}, NOW)) == known
+    told = "CPU 40 %, memory 3.1 GB, written 1.5 MB/s"
+    assert facts_of(host_facts(host, {"series": series}, NOW)) == known | {"last minute": told}
 
 
 @pytest.mark.parametrize(
@@ -107,29 +100,6 @@ def test_topology_groups_gpu_pairs_by_their_link(ways: list[tuple[Any, ...]], to
     assert facts["status"] == "lost, seen -"
 
 
-def test_host_details_show_the_means_of_the_last_minute() -> None:
-    def series(metric: str, *values: float | None) -> dict[str, Any]:
-        return {"metric": metric, "unit": "", "x": [*range(len(values))], "y": [*values]}
-
-    lately = {
-        "series": [
-            series("cpu_percent", 20.0, None, 60.0),
-            series("memory_bytes", 3e9, 3.2e9, 3.1e9),
-            series("network_sent_bytes_per_s", None, None),
-            series("disk_written_bytes_per_s", 1.5e6),
-        ]
-    }
-    facts = facts_of(host_facts({"name": "ha", "heartbeat_at": None}, lately, NOW))
-    assert facts["last minute"] == "CPU 40 %, memory 3.1 GB, written 1.5 MB/s"
-    assert "last minute" not in facts_of(host_facts({"name": "ha", "heartbeat_at": None}, {"series": []}, NOW))
-
-
-def test_slots_table_of_a_host_without_gpus_has_no_gpu_columns() -> None:
-    head, line = as_text(slots_table({"slots": [gpu(0, kind="cpu", name="CPU share")]})).splitlines()
-    assert head.split() == ["SLOT", "DEVICE", "STATE", "JOB", "RANK"]
-    assert line.split() == ["0", "CPU", "share", "free", "-", "-"]
-
-
 def test_slots_table_shows_the_readings_of_each_gpu() -> None:
     reading = {"percent": 83.0, "memory_bytes": 3_100_000_000, "power_w": 210.4, "temperature_c": 61.0}
     slots = [
@@ -145,6 +115,9 @@ def test_slots_table_shows_the_readings_of_each_gpu() -> None:
     assert second == "1 K80 free - - - ? of 12.0 GB - - - 2 processes"
     assert third.endswith("lost")
     assert fourth == "3 CPU share free - - - - - - -"
+    head, line = as_text(slots_table({"slots": slots[3:]})).splitlines()
+    assert head.split() == ["SLOT", "DEVICE", "STATE", "JOB", "RANK"]
+    assert line.split() == ["3", "CPU", "share", "free", "-", "-"]
 
 
 def test_unhealthy_slots_and_those_that_others_use_are_counted_with_the_reason() -> None:

@@ -26,11 +26,9 @@ def test_a_cell_is_quoted_where_it_has_to_be_and_is_no_formula(value: Any, cell:
     assert csv_line(["x", value]) == f"x,{cell}\r\n"  # one empty value alone would be quoted
 
 
-def test_what_steers_a_terminal_is_written_as_codes() -> None:
+def test_the_file_is_written_job_by_job_without_what_steers_a_terminal() -> None:
     assert csv_line(["\x1b]0;title\x07", "a\nb\r"]) == "\\x1b]0;title\\x07,a\\x0ab\\x0d\r\n"
 
-
-def test_the_file_is_written_job_by_job() -> None:
     def endless() -> Any:
         while True:
             yield JOB

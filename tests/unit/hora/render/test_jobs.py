@@ -6,6 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from hora.errors import Json
+from hora.render.copies import behind_text
+from hora.render.idle import idle_text
 from hora.render.jobs import (
     devices,
     epoch_line,
@@ -72,18 +74,6 @@ SCRIPT: Json = JOB | {
 }
 
 
-def test_job_details_say_what_waits_for_the_store() -> None:
-    behind = {"since": NOW.isoformat(), "host": "ha", "step": 70, "bytes": 5_000_000, "why": "access denied"}
-    assert "copies" not in facts_of(job_details(JOB | {"copies_behind": None}, NOW))
-    said = facts_of(job_details(JOB | {"copies_behind": behind}, NOW))["copies"]
-    assert said.startswith("the checkpoint of step 70 (5.0 MB) has waited on host ha since 03:04 UTC")
-
-
-def test_job_details_name_the_run_that_was_imported() -> None:
-    assert facts_of(job_details(JOB | {"run_id": "ab12"}, NOW))["imported"] == "run ab12, trained with no service"
-    assert "imported" not in facts_of(job_details(JOB | {"run_id": None}, NOW))
-
-
 def test_jobs_table_shows_the_goal_of_each_job_or_the_metrics_that_are_named() -> None:
     jobs = [JOB | {"metrics": {"val_accuracy": {"last": 0.9, "best": 0.98, "best_epoch": 4}}}, SCRIPT]
     head, digits, script = as_text(jobs_table(jobs, NOW)).splitlines()
@@ -99,29 +89,22 @@ def test_jobs_table_shows_the_goal_of_each_job_or_the_metrics_that_are_named() -
     assert "loss 0.2500" in as_text(jobs_table([goal], NOW))
 
 
-def test_job_details_show_every_metric_of_a_script() -> None:
+def test_job_details_show_every_metric_of_a_script_and_the_goal_of_any_job() -> None:
     facts = facts_of(job_details(SCRIPT, NOW))
     assert facts["val_mae"] == "0.00125 in epoch 3 (goal), last 0.004"
     assert facts["loss"] == "0.2500, last 0.5000"
     assert "val accuracy" not in facts
     running = facts_of(job_details(SCRIPT | {"summary": None}, NOW))
-    assert running["progress"] == "done 40/100  step 40"
-    assert running["val_mae"] == facts["val_mae"]
+    assert (running["progress"], running["val_mae"]) == ("done 40/100  step 40", facts["val_mae"])
     many = {f"m{number:03}": {"last": 1.0, "best": 1.0, "best_epoch": None} for number in range(100)}
     facts = facts_of(job_details(SCRIPT | {"metrics": many}, NOW))
     assert (facts["m000"], facts["more metrics"]) == ("1.0000 (goal)", "80")
-
-
-def test_job_details_show_the_goal_of_any_job_with_its_best_epoch() -> None:
-    metrics = {
-        "val_accuracy": {"last": 0.95, "best": 0.97, "best_epoch": 6},
-        "val_loss": {"last": 0.2, "best": 0.1, "best_epoch": 4},
-    }
-    job = JOB | {"metrics": metrics}
+    usual = {name: {"last": 0.2, "best": 0.1, "best_epoch": 4} for name in ("val_accuracy", "val_loss")}
+    job = JOB | {"metrics": usual}
+    assert not usual.keys() & facts_of(job_details(job, NOW)).keys(), "without a goal other rows say it"
     facts = facts_of(job_details(job | {"spec": JOB["spec"] | {"goal": {"metric": "val_loss", "mode": None}}}, NOW))
     assert (facts["val loss"], facts["val_loss"]) == ("0.1038", "0.1000 in epoch 4 (goal), last 0.2000")
     assert "val_accuracy" not in facts
-    assert "val_loss" not in facts_of(job_details(job, NOW)), "without a goal other rows say it"
 
 
 def test_jobs_table_shows_an_accuracy_that_is_reported_by_step() -> None:
@@ -146,8 +129,10 @@ def test_jobs_table_shows_an_accuracy_that_is_reported_by_step() -> None:
 )
 def test_progress_is_shown_in_epochs_or_else_in_steps(progress: Json, stage: str, line: str) -> None:
     _, row = as_text(jobs_table([SCRIPT | {"progress": progress}], NOW)).splitlines()
-    assert row.split(" 2 ", 1)[1].split("val_mae")[0].strip() == stage
+    assert row.split(" 2 ", 1)[1].strip().startswith(f"{stage}  ")
     assert progress_line(progress) == line
+    now = JOB["progress"] | {"metrics": {"accuracy": 0.9, "val_accuracy": 0.91}}
+    assert progress_line(now) == "epoch 7/30  step 70/300  5,210 samples/s  val_accuracy 0.9100  ETA 12.0 s"
 
 
 @pytest.mark.parametrize("summary", [SCRIPT["summary"], None])
@@ -162,29 +147,6 @@ def test_a_metric_with_the_name_of_a_row_replaces_no_row(summary: Json | None) -
         assert [name for name, value in lines if value.startswith("2.5")] == sorted(names)
 
 
-def test_a_job_says_why_it_failed_and_what_to_do() -> None:
-    failed = JOB | {
-        "status": "failed",
-        "end_reason": "stalled",
-        "cause": "No rank made a step.",
-        "remedy": "Read \x1b[2J.",
-    }
-    for table in (job_details(failed, NOW), results_table(failed, "http://h/jobs/0abc")):
-        facts = facts_of(table)
-        assert facts["error"] == "No rank made a step."
-        assert facts["what to do"].startswith("Read ")
-        assert "\x1b" not in facts["what to do"]
-    assert facts_of(job_details(failed | {"error": "rank 1 hangs"}, NOW))["error"] == "rank 1 hangs"
-    well = facts_of(job_details(JOB | {"cause": "It came to its end.", "remedy": None}, NOW))
-    assert not {"error", "what to do"} & well.keys()
-
-
-def test_the_code_of_a_script_is_shown_by_its_whole_digest() -> None:
-    spec = {**SCRIPT["spec"], "code": "0a" * 32, "command": ["python", "t.py"], "labels": {"git.commit": "1b2c"}}
-    facts = facts_of(job_details(SCRIPT | {"spec": spec}, NOW))
-    assert facts["code"] == f"{'0a' * 32}, commit 1b2c"  # `hora code` takes no part of a digest
-
-
 def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 22, 101, 111)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "101st", "111th",
@@ -195,6 +157,61 @@ def test_positions_are_shown_as_ordinals_and_slots_as_ranges() -> None:
 def waits(position: int | None, reason: str, **changes: object) -> dict[str, object]:
     queued = {"status": "queued", "end_reason": None, "attempt": 0, "waiting": {"position": position, "reason": reason}}
     return {**JOB, **queued, "summary": None, **changes}
+
+
+DATA = {
+    "format": "images",
+    "shape": [96, 64, 3],
+    "classes": ["ant", "bee", "cat", "dog", "emu", "fox"],
+    "damaged": 2,
+    "damaged_files": ["bee/7.png", "emu/\x1b[31m.png"],
+}
+BEHIND = {"since": NOW.isoformat(), "host": "ha", "step": 70, "bytes": 5_000_000, "why": "access denied"}
+KEEPS = {"checkpoint_bytes": 9 * 10**8, "artifact_bytes": 3 * 10**8}
+FAILED = {"status": "failed", "end_reason": "stalled", "cause": "No rank made a step.", "remedy": "Read \x1b[2J."}
+ALERTS = {"alerts": 2, "last_alert": {"at": NOW.isoformat(), "level": "error", "title": "NaN", "text": "at step 3"}}
+IDLE = {"action": "stop", "since": NOW.isoformat(), "acts_at": None, "why": "its 8 GPUs are used less than 5 %"}
+CODE = {"code": "0a" * 32, "command": ["python", "t.py"], "labels": {"git.commit": "1b2c"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "row", "text"),
+    [
+        ({"run_id": "ab12"}, "imported", "run ab12, trained with no service"),
+        ({"study": "0stu", "study_cell": 2, "study_repeat": 0}, "study", "0stu, cell 3, repeat 1"),
+        ({"spec": SCRIPT["spec"] | CODE}, "code", f"{'0a' * 32}, commit 1b2c"),  # `hora code` takes no part of a digest
+        ({"dataset": DATA}, "data", "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."),
+        ({"dataset": DATA}, "damaged", "2 left out: bee/7.png, emu/\\x1b[31m.png"),
+        ({"dataset": DATA | {"damaged": 0, "damaged_files": []}}, "damaged", None),
+        (KEEPS, "keeps", "1.2 GB: 0.9 GB of checkpoints, 0.3 GB of artifacts"),
+        ({"checkpoint_bytes": 15 * 10**5, "artifact_bytes": None}, "keeps", "1.5 MB of checkpoints"),
+        ({"checkpoint_bytes": 0, "artifact_bytes": 0}, "keeps", None),
+        ({"summary": JOB["summary"] | {"after_best_share": 0.4286}}, "best epoch", "4, with 43 % of the time after it"),
+        ({"summary": JOB["summary"] | {"after_best_share": 0.0}}, "best epoch", "4"),
+        ({"copies_behind": BEHIND}, "copies", behind_text(BEHIND, NOW)),
+        ({"idle": IDLE}, "idle", idle_text(IDLE, NOW)),
+        (ALERTS, "alerts", "2, the newest 0.0 s ago: error: NaN: at step 3"),
+        (FAILED, "error", "No rank made a step."),
+        (FAILED, "what to do", "Read \\x1b[2J."),
+        (FAILED | {"error": "rank 1 hangs"}, "error", "rank 1 hangs"),
+        ({"cause": "It came to its end.", "remedy": None}, "error", None),
+        ({"losses": 2}, "lost", "2 attempts, with their host or supervisor"),
+        ({"status": "running", "end_reason": None, "paused_at": NOW.isoformat()}, "status", "running (pausing)"),
+        ({"ended_at": NOW.isoformat(), "paused_at": NOW.isoformat()}, "status", "succeeded (early_stopped)"),
+    ],
+)
+def test_a_job_shows_what_is_known_of_it(changes: Json, row: str, text: str | None) -> None:
+    assert facts_of(job_details(JOB | changes, NOW)).get(row) == text
+    assert row in ("best epoch", "status") or row not in facts_of(job_details(JOB, NOW))
+
+
+def test_a_job_without_an_attempt_has_no_results() -> None:
+    job = waits(1, "is next", plan={}, started_at=None)
+    job["progress"] = {"epoch": 0, "epochs": None, "step": 0, "steps": None, "eta_s": None}
+    facts = facts_of(job_details(job, NOW))
+    assert (facts["submitted"], facts["in queue"]) == ("1 min 30 s ago", "1st: is next")
+    assert "best epoch" not in facts
+    assert "None" not in "".join(facts.values())
 
 
 def test_jobs_table_shows_why_jobs_wait() -> None:
@@ -216,52 +233,15 @@ def test_a_job_says_when_it_is_expected_to_start() -> None:
     assert expected_start(waits(1, "is next")) is None
 
 
-def test_pausing_job_is_shown_as_pausing_until_it_ends() -> None:
-    paused = {"paused_at": NOW.isoformat(), "end_reason": None}
-    assert "running (pausing)" in as_text(job_details({**JOB, **paused, "status": "running"}, NOW))
-    over = {**paused, "status": "succeeded", "ended_at": NOW.isoformat()}
-    assert "paus" not in as_text(job_details({**JOB, **over}, NOW))
-
-
-def test_job_details_show_the_slots_and_the_reason_of_a_preemption() -> None:
+def test_job_details_show_the_slots_the_set_up_times_and_the_reason_of_a_preemption() -> None:
     shares = [{"host": "ha", "slots": [0, 1, 2]}, {"host": "hb", "slots": [1]}]
-    attempt = {"shares": shares, "preempted_for": "job 0def", "preemption": {"kind": "job", "job": "0def"}}
-    facts = facts_of(job_details(waits(1, "is next", losses=2), NOW, attempt=attempt))
+    setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
+    attempt = {"shares": shares, "preempted_for": "job 0def", "preemption": {"kind": "job"}, "setup": setup}
+    facts = facts_of(job_details(JOB, NOW, attempt=attempt))
     assert (facts["slots"], facts["preempted"]) == ("ha 0-2, hb 1", "to make room for job 0def")
-    assert facts["in queue"] == "1st: is next"
-    assert facts["lost"].startswith("2 attempts")
+    assert facts["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
     moved = {"preempted_for": "host ha is drained", "preemption": {"kind": "host_drained", "host": "ha"}}
-    assert "preempted      because host ha is drained" in as_text(job_details(JOB, NOW, attempt=moved))
-
-
-@pytest.mark.parametrize(
-    ("checkpoint_bytes", "artifact_bytes", "kept"),
-    [
-        (900_000_000, 310_000_000, "1.2 GB: 0.9 GB of checkpoints, 0.3 GB of artifacts"),
-        (1_500_000, 20_000_000_000, "20.0 GB: 1.5 MB of checkpoints, 20.0 GB of artifacts"),
-        (0, 310_000_000, "0.3 GB of artifacts"),
-        (900_000_000, None, "0.9 GB of checkpoints"),
-        (0, 0, None),
-        (None, None, None),
-    ],
-)
-def test_job_details_show_what_the_job_keeps_on_disk(
-    checkpoint_bytes: int | None, artifact_bytes: int | None, kept: str | None
-) -> None:
-    job = {**JOB, "checkpoint_bytes": checkpoint_bytes, "artifact_bytes": artifact_bytes}
-    assert facts_of(job_details(job, NOW)).get("keeps") == kept
-
-
-def test_job_of_a_study_is_shown_with_its_cell_and_repeat() -> None:
-    facts = facts_of(job_details({**JOB, "study": "0stu", "study_cell": 2, "study_repeat": 0}, NOW))
-    assert facts["study"] == "0stu, cell 3, repeat 1"
-    assert "study" not in facts_of(job_details({**JOB, "study": None}, NOW))
-
-
-def test_additional_rows_of_a_job_come_last() -> None:
-    facts = facts_of(job_details(JOB, NOW, more={"findings": None, "advice": "1. Stop early.\n   It pays."}))
-    assert list(facts)[-2:] == ["epochs run", "advice"]
-    assert facts["advice"] == "1. Stop early.\n   It pays."
+    assert facts_of(job_details(JOB, NOW, attempt=moved))["preempted"] == "because host ha is drained"
 
 
 def test_results_table_shows_the_summary_of_a_job() -> None:
@@ -279,73 +259,10 @@ def test_results_table_shows_the_summary_of_a_job() -> None:
     ]
 
 
-def test_queued_job_has_no_result_rows() -> None:
-    job = {**JOB, "status": "queued", "end_reason": None, "plan": {}, "summary": None, "attempt": 0, "started_at": None}
-    job["progress"] = {"epoch": 0, "epochs": None, "step": 0, "steps": None, "eta_s": None}
-    text = as_text(job_details(job, NOW))
-    assert "1 min 30 s ago" in text
-    assert "best epoch" not in text
-    assert "None" not in text
-
-
-DATA = {
-    "format": "images",
-    "shape": [96, 64, 3],
-    "classes": ["ant", "bee", "cat", "dog", "emu", "fox"],
-    "train": 90,
-    "validation": 10,
-    "test": 0,
-    "damaged": 2,
-    "damaged_files": ["bee/7.png", "emu/\x1b[31m.png"],
-}
-
-
-def test_job_details_show_the_data_and_the_set_up_times() -> None:
-    setup = {"data": 0.5, "build": 1.0, "import": 2.5, "other": 0.1, "first_step": 65.0}
-    facts = facts_of(job_details({**JOB, "dataset": DATA}, NOW, attempt={"setup": setup}))
-    assert facts["data"] == "images, 96x64x3, 6 classes: ant, bee, cat, dog, emu, ..."
-    assert facts["damaged"] == "2 left out: bee/7.png, emu/\\x1b[31m.png"
-    assert facts["set-up"] == "import 2.5 s, data 0.5 s, build 1.0 s, first step 1 min 05 s, other 0.1 s"
-    whole = as_text(job_details({**JOB, "dataset": {**DATA, "damaged": 0, "damaged_files": []}}, NOW))
-    assert "damaged" not in whole
-
-
-def test_best_epoch_is_shown_with_the_share_of_time_after_it() -> None:
-    def best_epoch_row(share: float | None) -> str:
-        summary = {**JOB["summary"], "after_best_share": share}
-        (line,) = [
-            line for line in as_text(job_details({**JOB, "summary": summary}, NOW)).splitlines() if "best" in line
-        ]
-        return line.split(maxsplit=2)[2]
-
-    assert best_epoch_row(0.4286) == "4, with 43 % of the time after it"
-    assert best_epoch_row(0.0) == "4"
-    assert best_epoch_row(None) == "4"
-
-
-def test_progress_line_leaves_out_unknown_figures() -> None:
-    assert progress_line({"epoch": 0, "epochs": 30, "step": 0, "steps": None}) == "epoch 0/30  step 0"
-    assert (
-        progress_line({**JOB["progress"], "metrics": {"accuracy": 0.9, "val_accuracy": 0.91}})
-        == "epoch 7/30  step 70/300  5,210 samples/s  val_accuracy 0.9100  ETA 12.0 s"
-    )
-
-
 def test_epoch_line_shows_training_metrics_before_validation_metrics() -> None:
-    data = {
-        "epoch": 3,
-        "step": 30,
-        "val_loss": 0.2,
-        "accuracy": 0.93,
-        "loss": 0.26,
-        "val_accuracy": None,
-        "samples_per_s": 18054.2,
-        "epoch_s": 0.07,
-    }
-    assert (
-        epoch_line(data, 4)
-        == "epoch 3/4  loss 0.2600  accuracy 0.9300  val_loss 0.2000  val_accuracy -  18,054 samples/s"
-    )
+    data = {"epoch": 3, "val_loss": 0.2, "accuracy": 0.93, "loss": 0.26, "val_accuracy": None, "samples_per_s": 18054.2}
+    figures = "loss 0.2600  accuracy 0.9300  val_loss 0.2000  val_accuracy -  18,054 samples/s"
+    assert epoch_line(data, 4) == f"epoch 3/4  {figures}"
 
 
 def test_lines_about_progress_and_epochs_show_any_metric_and_the_goal() -> None:

@@ -21,33 +21,25 @@ def test_default_plots_show_loss_and_accuracy_with_its_validation() -> None:
     assert "(loss)" in loss
     assert "accuracy" in accuracy
     assert "val_accuracy" in accuracy
-    assert "\x1b" not in loss + accuracy
     assert max(len(line) for line in (loss + accuracy).splitlines()) <= 90
+    (speed,) = plots(SERIES, width=80, names=["samples_per_s"])
+    assert "(samples_per_s)" in speed
 
 
-def test_a_metric_without_epochs_is_plotted_over_the_steps_of_rank_0() -> None:
+def test_any_metrics_are_plotted_up_to_a_number_and_without_epochs_over_the_steps_of_rank_0() -> None:
     steps = [{"name": "val/iou", "rank": rank, "x": [0, 100, 200], "y": [0.1, 0.2, 0.3]} for rank in (0, 1)]
     loss, _, iou = plots([*SERIES, *steps], width=80)
-    assert "(epoch)" in loss
-    assert "(val/iou)" in iou
-    assert "(step)" in iou
-
-
-def test_of_many_metrics_only_some_are_plotted() -> None:
-    many = [{"name": f"m{number}", "rank": -1, "x": [1, 2], "y": [0.1, 0.2]} for number in range(50)]
+    assert ("(epoch)" in loss, "(val/iou)" in iou, "(step)" in iou) == (True, True, True)
+    many = [{"name": f"m{number}", "rank": -1, "x": [1], "y": [0.1]} for number in range(50)]
     assert len(plots(many, width=80)) == 20
     assert len(plots(many, width=80, names=[one["name"] for one in many])) == 50
+    assert plots([{"name": "loss", "rank": -1, "x": [1], "y": [None]}], width=80) == []
 
 
 @pytest.mark.parametrize(
     ("xs", "ys", "ticks", "rows"),
     [
-        (
-            [1, 27],
-            [0.18, 0.92],
-            "0 5 10 15 20 25 30",
-            ["1", "0.9", "0.8", "0.7", "0.6", "0.5", "0.4", "0.3", "0.2", "0.1"],
-        ),
+        ([1, 27], [0.18, 0.92], "0 5 10 15 20 25 30", ["1", "0.9", "0.8", "0.7", "0.6"]),
         ([1, 3], [2.0, 0.36], "1 2 3", ["2", "1.8", "1.6", "1.4", "1.2", "1", "0.8", "0.6", "0.4", "0.2"]),
         ([0, 40_000], [-3e-5, 2e-5], "0 1e+04 2e+04 3e+04 4e+04", ["2e-05", "1.5e-05"]),
         ([7, 7], [0.5, 0.5], "7 8", ["0.75", "0.7"]),
@@ -64,26 +56,6 @@ def test_scales_have_round_steps(xs: list[float], ys: list[float], ticks: str, r
     assert max(map(len, lines)) <= 90
 
 
-def test_names_select_the_metrics_to_plot() -> None:
-    (speed,) = plots(SERIES, width=80, names=["samples_per_s"])
-    assert "(samples_per_s)" in speed
-
-
-def test_series_of_one_epoch_is_plotted() -> None:
-    assert len(plots([{"name": "loss", "rank": -1, "x": [1], "y": [0.5]}], width=40)) == 1
-
-
-def test_series_without_values_give_no_plot() -> None:
-    assert plots([], width=80) == []
-    assert plots([{"name": "loss", "rank": -1, "x": [1], "y": [None]}], width=80) == []
-
-
-def test_plots_have_colours_only_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert "\x1b[" not in plots(SERIES, width=80)[0]
-    assert "\x1b[" in plots(SERIES, width=80, colour=True)[0]
-
-
 @pytest.mark.parametrize("colour", [False, True])
 def test_two_lines_differ_without_colours_too(monkeypatch: pytest.MonkeyPatch, colour: bool) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -91,7 +63,9 @@ def test_two_lines_differ_without_colours_too(monkeypatch: pytest.MonkeyPatch, c
         {"name": name, "rank": -1, "x": [1.0, 2.0, 3.0, 4.0], "y": [first, 0.45, 0.35, 0.22]}
         for name, first in (("loss", 0.71), ("val_loss", 0.53))
     ]
-    plot = re.sub(r"\x1b\[[0-9;]*m", "", plots(series, width=80, colour=colour)[0])
+    (coloured,) = plots(series, width=80, colour=colour)
+    assert ("\x1b[" in coloured) is colour
+    plot = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
     legend = plot.partition("Legend:")[2]
     assert "x" in next(line for line in legend.splitlines() if "val_" in line).partition("val_")[0]
     assert plot.partition("Legend:")[0].count("x") > 1

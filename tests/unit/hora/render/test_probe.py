@@ -21,15 +21,12 @@ PROBE: dict[str, Any] = {
 JOB = {"id": "0abc", "probe": PROBE}
 
 
-def test_batches_are_shown_as_a_table() -> None:
+def test_batches_are_shown_as_a_table_and_each_as_one_line() -> None:
     head, first, second = points_lines(POINTS)
     assert head.split("  ")[-1] == "memory"
     assert first.split() == ["64", "128", "6,400", "20.00", "20", "%", "40", "%", "1,210", "MB"]
     assert second.split() == ["128", "256", "no", "memory"]
     assert len(head) == len(first)
-
-
-def test_batch_is_shown_as_one_line() -> None:
     assert point_line(POINTS[0]) == "batch 64 per GPU, 128 in all: 6,400 samples/s, 20.00 ms a step"
     assert point_line(POINTS[1]) == "batch 128 per GPU, 256 in all: does not fit the memory"
 
@@ -45,15 +42,14 @@ def test_findings_include_the_command_that_trains_with_the_proposal() -> None:
     assert "\x1b" not in str(rows["why"])
 
 
-def test_running_probe_shows_its_batches_but_no_proposal() -> None:
+def test_a_probe_that_runs_or_fits_no_batch_has_no_proposal() -> None:
     goes_on = {"points": POINTS[:1], "ended_by": None}
     assert set(probe_rows({"id": "0abc", "probe": goes_on})) == {"batches"}
     assert probe_rows({"id": "0abc", "probe": {"points": [], "ended_by": None}}) == {"batches": None}
-
-
-def test_probe_without_a_batch_that_fits_has_no_proposal_and_no_command() -> None:
     nothing = {**PROBE, "largest_batch": None, "batch_size": None, "learning_rate": None}
     assert {"proposal", "train so"}.isdisjoint(probe_rows({"id": "0abc", "probe": nothing}))
+    job = {**JOB, "name": "p", "status": "succeeded", "end_reason": "completed", "gpus": 2, "spec": {}}
+    assert "batches" in [str(cell) for cell in job_details(job).columns[0].cells]
 
 
 def test_the_progress_of_a_probe_counts_batches() -> None:
@@ -72,9 +68,3 @@ def test_training_command_repeats_the_given_options_except_the_probe() -> None:
     given = as_given(None, options, changes, is_probe=False)
     assert given == ["--dataset", "digits", "--gpus", "2", "--set", "optimizer=sgd"]
     assert as_given("a.yaml", {}, changes, is_probe=True) == ["a.yaml", "--set", "optimizer=sgd", "--set", "probe=null"]
-
-
-def test_job_details_include_the_findings_of_a_probe() -> None:
-    job = {**JOB, "name": "p", "status": "succeeded", "end_reason": "completed", "gpus": 2, "spec": {}}
-    rows = job_details(job)
-    assert "batches" in [str(cell) for cell in rows.columns[0].cells]

@@ -3,9 +3,8 @@
 from typing import Any
 
 from hora.render.quote import preview_table, warning_lines
-from hora.render.specs import batch_text
 from jobs.model.plan import resolve_plan
-from jobs.model.spec import parse_spec
+from jobs.model.spec import Spec, parse_spec
 from jobs.views.advice import Quote
 from tests.printed import facts_of
 
@@ -17,8 +16,8 @@ NOTHING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def preview_facts(quote: dict[str, Any] | None) -> dict[str, str]:
-    preview = {"spec": SPEC.model_dump(mode="json"), "plan": resolve_plan(SPEC, None).model_dump(mode="json")}
+def preview_facts(quote: dict[str, Any] | None, spec: Spec = SPEC) -> dict[str, str]:
+    preview = {"spec": spec.model_dump(mode="json"), "plan": resolve_plan(spec, None).model_dump(mode="json")}
     known = None if quote is None else Quote.model_validate({**NOTHING, **quote}).model_dump(mode="json")
     return facts_of(preview_table({**preview, "quote": known, "warnings": []}))
 
@@ -26,35 +25,26 @@ def preview_facts(quote: dict[str, Any] | None) -> dict[str, str]:
 def test_a_plan_without_a_quote_says_so() -> None:
     rows = preview_facts(None)
     assert rows["batch"] == "64 per GPU, 128 in all"
-    accumulating = SPEC.model_copy(update={"accumulate": 4})
-    shown = batch_text(accumulating.model_dump(mode="json"), resolve_plan(accumulating, None).model_dump())
-    assert shown == "64 per GPU, 4 of them in a step, 512 in all"
     assert rows["samples"] == "known once the data is open"
     assert rows["steps"] == "5 epochs at most"
     assert rows["expected"] == "nothing: no past job is comparable"
-
-
-def test_what_a_job_continues_is_shown() -> None:
-    assert "continues" not in preview_facts(None)
-    spec = SPEC.model_copy(update={"continue_from": "job:0job@3"}).model_dump(mode="json")
-    preview = {"spec": spec, "plan": resolve_plan(SPEC, None).model_dump(mode="json"), "quote": None, "warnings": []}
-    assert facts_of(preview_table(preview))["continues"] == "job:0job@3"
+    assert "continues" not in rows
+    continuing = preview_facts(None, SPEC.model_copy(update={"accumulate": 4, "continue_from": "job:0job@3"}))
+    assert continuing["batch"] == "64 per GPU, 4 of them in a step, 512 in all"
+    assert continuing["continues"] == "job:0job@3"
+    assert warning_lines({"warnings": ["It pays little.", "a\x1bb"]}) == [
+        "Warning: It pays little.",
+        "Warning: a\\x1bb",
+    ]
+    assert warning_lines({}) == []
 
 
 def test_quote_shows_ranges_and_the_jobs_it_is_based_on() -> None:
-    rows = preview_facts(
-        {
-            "basis": "same_spec",
-            "jobs": [f"job{n}" for n in range(7)],
-            "wall_s": RANGE,
-            "epochs": "all 5 epochs",
-            "setup_s": {"mean": 3.0, "low": 3.0, "high": 3.0},
-            "gpu_hours": {"mean": 0.0081234, "low": 0.007, "high": 0.02},
-            "speedup": 1.6,
-            "efficiency": 0.8,
-            "doubling_gain": 1.6,
-        }
-    )
+    ranges = {"wall_s": RANGE, "setup_s": dict.fromkeys(("mean", "low", "high"), 3.0)}
+    ranges["gpu_hours"] = {"mean": 0.0081234, "low": 0.007, "high": 0.02}
+    gains = {"speedup": 1.6, "efficiency": 0.8, "doubling_gain": 1.6}
+    jobs = [f"job{n}" for n in range(7)]
+    rows = preview_facts({"basis": "same_spec", "jobs": jobs, "epochs": "all 5 epochs", **ranges, **gains})
     assert rows["training time"] == "12.0 s (10.5 s to 1 min 15 s)"
     assert rows["set-up"] == "3.0 s"
     assert rows["GPU time"] == "29.2 s (25.2 s to 1.2 min)"
@@ -63,11 +53,3 @@ def test_quote_shows_ranges_and_the_jobs_it_is_based_on() -> None:
     assert rows["expected epochs"] == "all 5 epochs"
     assert rows["rests on"] == "runs of the same spec: job0, job1, job2, job3, job4, ..."
     assert "samples/s" not in rows
-
-
-def test_each_warning_has_its_own_line() -> None:
-    assert warning_lines({"warnings": ["It pays little.", "a\x1bb"]}) == [
-        "Warning: It pays little.",
-        "Warning: a\\x1bb",
-    ]
-    assert warning_lines({}) == []

@@ -75,6 +75,9 @@ def test_columns_without_a_figure_are_left_out() -> None:
     assert report_lines(report(cell(1), baseline=None, complete=False)) == [
         "Not all jobs have ended: these are the results so far."
     ]
+    assert "12.3 s" in as_text(report_table(report({**ONE, "values": {}}, varied=[])))
+    equal = {"difference": -1e-16, "low": None, "high": None, "agrees": None}
+    assert rows(report(cell(2, accuracy_agreement=equal)))[0]["VS BASELINE"] == "+0.0000 ?"
 
 
 def test_baseline_target_findings_and_notes_are_listed_below_the_table() -> None:
@@ -119,18 +122,6 @@ def test_cells_with_a_stalled_repeat_are_marked() -> None:
     assert line.endswith(" with, 11.0 s ± 2.0 without.")
 
 
-def test_the_best_figures_are_bold() -> None:
-    table = report_table(report(ONE, TWO, best={"wall_s": 1}))
-    (times,) = [column for column in table.columns if column.header == "TIME"]
-    assert [str(getattr(value, "style", "")) for value in times.cells] == ["", "bold"]
-
-
-def test_accuracy_difference_that_rounds_to_zero_has_no_minus_sign() -> None:
-    equal = {"difference": -1e-16, "low": None, "high": None, "agrees": None}
-    (one,) = rows(report(cell(2, accuracy_agreement=equal)))
-    assert one["VS BASELINE"] == "+0.0000 ?"
-
-
 def test_narrow_terminal_leaves_out_minor_columns_and_names_them() -> None:
     told = report(ONE, TWO, target=TARGET)
     wide, narrow = (report_text(told, Console(file=io.StringIO(), width=width)) for width in (200, 80))
@@ -138,11 +129,6 @@ def test_narrow_terminal_leaves_out_minor_columns_and_names_them() -> None:
     assert max(map(len, narrow.splitlines())) <= 80
     assert narrow.splitlines()[0].split()[-2:] == ["SPEED-UP", "EFFICIENCY"]
     assert "Left out because the terminal is too narrow: EPOCHS, SET-UP, VS BASELINE" in narrow
-
-
-def test_a_study_without_a_grid_has_a_table_too() -> None:
-    alone = {**ONE, "values": {}}
-    assert "12.3 s" in as_text(report_table(report(alone, varied=[])))
 
 
 def test_another_goal_has_a_column_and_a_line() -> None:

@@ -54,15 +54,17 @@ def test_the_whole_script() -> None:
     assert body[-2:] == ["}", "END"]
 
 
-def test_a_job_without_gpus_asks_for_none() -> None:
-    assert "gpu" not in " ".join(options(script(device="cpu")))
-    assert "--gres=gpu:4" in options(script(device="auto"))
-    assert "--gres=gpu:4" in options(script(device="gpu"))
-
-
-def test_a_job_without_a_time_limit_has_that_of_the_partition() -> None:
-    assert not [option for option in options(script()) if option.startswith("--time")]
-    assert "--time=11" in options(script(time_limit_s=1))
+@pytest.mark.parametrize(
+    ("fields", "asked", "absent"),
+    [
+        ({"device": "cpu", "time_limit_s": 1}, "--time=11", "gpu"),
+        ({"device": "auto"}, "--gres=gpu:4", "--time"),
+        ({"device": "gpu"}, "--gres=gpu:4", "--time"),
+    ],
+)
+def test_a_job_asks_for_gpus_and_time_only_if_it_needs_them(fields: dict[str, Any], asked: str, absent: str) -> None:
+    text = " ".join(options(script(**fields)))
+    assert (asked in text, absent in text) == (True, False)
 
 
 def test_the_spec_in_the_script_is_the_spec() -> None:
@@ -133,15 +135,7 @@ def test_what_needs_the_service_is_refused(fields: dict[str, Any], nodes: int, f
     (problem,) = problems_alone(spec(**fields), nodes=nodes)
     assert problem.field == field
     assert message in problem.message
-
-
-def test_what_does_not_need_it_is_not() -> None:
-    fields = {"gpu_model": "a100", "pool": "slurm:main", "model": {"name": "resnet50", "weights": "imagenet"}}
-    assert problems_alone(spec(**fields), nodes=4) == []
-    assert needs_service(json.loads(spec(**fields).model_dump_json())) == []
-
-
-def test_code_of_ones_own_is_refused_by_the_field_that_names_it() -> None:
-    assert [problem.field for problem in needs_service({"code": ".", "command": ["python"], "gpus": 1})] == [
-        "code", "command",
-    ]  # fmt: skip
+    fine = spec(gpu_model="a100", pool="slurm:main", model={"name": "resnet50", "weights": "imagenet"})
+    assert problems_alone(fine, nodes=4) == needs_service(json.loads(fine.model_dump_json())) == []
+    own_code = {"code": ".", "command": ["python"], "gpus": 1}
+    assert [problem.field for problem in needs_service(own_code)] == ["code", "command"]

@@ -16,17 +16,11 @@ def report(*rows: dict[str, Any], by: tuple[str, ...] = ("project",), length: st
     return {"by": list(by), "period_length": length, "items": list(rows), "total": total}
 
 
-def test_a_table_of_months() -> None:
+def test_a_table_has_a_line_for_each_month_or_day_with_the_costs_that_are_known() -> None:
     table = usage_table(report(row("2026-10-01", project="vision"), row("2026-11-01", 0.00012, project="text")))
-    assert [line.split() for line in as_text(table).splitlines()] == [
-        ["PERIOD", "PROJECT", "GPU-HOURS", "JOBS"],
-        ["2026-10", "vision", "1.5", "2"],
-        ["2026-11", "text", "0.00012", "2"],
-        ["total", "1,234", "1,204"],
-    ]
-
-
-def test_a_table_of_days_with_costs() -> None:
+    head, first, second, total = (" ".join(line.split()) for line in as_text(table).splitlines())
+    assert (head, total) == ("PERIOD PROJECT GPU-HOURS JOBS", "total 1,234 1,204")
+    assert (first, second) == ("2026-10 vision 1.5 2", "2026-11 text 0.00012 2")
     rows = row("2026-10-31", cost=2.5, user="ada", device="NVIDIA H100 NVL"), row("2026-10-31", user="eve\x1b[2J")
     table = usage_table(report(*rows, by=("user", "device"), length="day"))
     assert [line.split() for line in as_text(table).splitlines()] == [
