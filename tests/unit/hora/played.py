@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx2 as httpx
 
+from hora.service import Service
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import parse_spec
 
@@ -63,6 +64,12 @@ def in_turn(*answers: httpx.Response | Exception) -> tuple[httpx.MockTransport, 
         return answer_or_error
 
     return httpx.MockTransport(answer), requests
+
+
+def service_of(*answers: httpx.Response | Exception) -> tuple[Service, list[httpx.Request]]:
+    """A service that gives these answers one after the other, and a list that collects the requests."""
+    transport, requests = in_turn(*answers)
+    return Service("http://hora.test/", "secret", transport=transport), requests
 
 
 def json_answer(document: Any, status: int = 200, **headers: str) -> httpx.Response:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx2 as httpx
 import pytest
@@ -43,28 +42,20 @@ def test_a_metric_that_a_job_has_not_is_answered_with_those_that_it_has(
     assert main(["metrics", "0job", "--name", "nosuch", *options]) == NOT_FOUND
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", "Job 0job has no metric nosuch. It has: loss, val_mae.\n")
-
-
-def test_a_job_without_metrics_may_still_get_some(connect: Connect, capsys: pytest.CaptureFixture[str]) -> None:
-    connect(metrics_of())
+    connect(metrics_of())  # it may still get some
     assert main(["metrics", "0job", "--name", "loss"]) == SUCCEEDED
-    assert capsys.readouterr().err == "There are no values yet.\n"
+    assert "--csv" in options or capsys.readouterr().err == "There are no values yet.\n"
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"status": "running"}, "saves, then it is paused"),
-        ({"status": "running", "code": "0a" * 32}, "is paused when it next calls run.should_stop()"),
-        ({"status": "queued", "code": "0a" * 32}, "paused"),
-    ],
-)
-def test_a_script_is_paused_when_it_asks(
-    changes: dict[str, Any], words: str, connect: Connect, capsys: pytest.CaptureFixture[str]
-) -> None:
-    connect(lambda _: json_answer(job(**changes)))
-    assert main(["pause", "0job"]) == SUCCEEDED
-    assert capsys.readouterr().out == f"0job {words}\n"
+def test_a_script_is_paused_when_it_asks(connect: Connect, capsys: pytest.CaptureFixture[str]) -> None:
+    for status, code, words in (
+        ("running", None, "saves, then it is paused"),
+        ("running", "0a" * 32, "is paused when it next calls run.should_stop()"),
+        ("queued", "0a" * 32, "paused"),
+    ):
+        connect(lambda _, status=status, code=code: json_answer(job(status=status, code=code)))  # type: ignore[misc]
+        assert main(["pause", "0job"]) == SUCCEEDED
+        assert capsys.readouterr().out == f"0job {words}\n"
 
 
 def test_a_variable_that_one_job_has_is_one_row_of_the_difference(

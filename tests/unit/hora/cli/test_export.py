@@ -42,12 +42,7 @@ def test_a_wrong_spec_is_refused_as_by_submit(spec: str, capsys: pytest.CaptureF
     assert "cannot be read" in refused(capsys, "/nowhere/spec.yaml", "--slurm")
     assert "no such model; there are: lenet5" in refused(capsys, spec, "--slurm", "--set", "model=lenet6")
     assert "HORA_DATA_ROOTS is not set" in refused(capsys, spec, "--slurm", "--set", "dataset=/data/chips")
-
-
-def test_code_is_refused_before_it_is_looked_for(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # Code is refused before it is looked for.
     assert "code: code of your own runs only in the service" in refused(capsys, spec, "--slurm", "--set", "code=.")
-
-
-def test_it_says_what_can_be_exported(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "give --slurm" in refused(capsys, spec)
     assert "'--nodes'" in refused(capsys, spec, "--slurm", "--nodes", "0")

@@ -3,6 +3,7 @@
 import io
 from typing import Any, cast
 
+import pytest
 from rich.console import Console
 
 from hora.cli.follow import ScriptOutput, plain_lines
@@ -62,39 +63,6 @@ def test_each_batch_of_a_probe_has_a_line_before_that_of_its_end() -> None:
     assert lines[1] == "batch 8 per GPU, 16 in all: 800 samples/s, 10.00 ms a step"
 
 
-def test_a_preempted_attempt_is_not_called_lost() -> None:
-    service, console = Played(), Console(file=io.StringIO(), width=200)
-    ended = {"kind": "attempt_ended", "attempt": 1, "data": {"end_reason": "preempted"}}
-    with plain_lines(cast("Service", service), console) as watch:
-        watch({"id": "0abc", "status": "running"})
-        service.happened += [ended, {"kind": "requeued", "attempt": 1, "data": {}}]
-        watch(queued(1, "is next"))
-        watch({"id": "0abc", "status": "running"})
-        service.happened += [ended | {"data": {"end_reason": "host_lost"}}, {"kind": "requeued", "attempt": 2}]
-        watch(queued(1, "is next"))
-    assert [line for line in console.file.getvalue().splitlines() if "attempt" in line] == [  # type: ignore[attr-defined]
-        "attempt 1 made room; the job waits for its next one",
-        "attempt 2 was lost; the job waits for its next one",
-    ]
-
-
-def test_copies_in_the_store_are_told_when_they_are_news() -> None:
-    service, console = Played(), Console(file=io.StringIO(), width=200)
-    job = {"id": "0abc", "status": "running"}
-    copy = {"step": 1200, "bytes": 1.2e9, "duration_s": 9.0}
-    behind = {"since": "2030-01-01T14:02:00Z", "host": "ha", "step": 1200, "bytes": 1.2e9, "why": "it refuses"}
-    service.happened.append({"kind": "checkpoint_fetched", "data": copy})
-    with plain_lines(cast("Service", service), console) as watch:
-        watch(job)
-        service.happened += [{"kind": "checkpoint_copied", "data": copy}, {"kind": "copies_behind", "data": behind}]
-        watch(job)
-        watch(job | {"copies_behind": behind})
-    running, fetched, waiting = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert running == "running"
-    assert fetched == "the checkpoint of step 1,200 was fetched from the store: 1.2 GB in 9.0 s"
-    assert waiting.startswith("the checkpoint of step 1,200 (1.2 GB) has waited on host ha since 2030-01-01 14:02 UTC")
-
-
 class Log:
     """A service with the log of rank 0."""
 
@@ -109,36 +77,51 @@ class Log:
         return {"items": [{"text": text} for _, text in chosen], "next_after": chosen[-1][0] if chosen else 0}
 
 
-def test_the_tail_of_a_log_that_is_still_empty_skips_no_line() -> None:
+@pytest.mark.parametrize(("before", "shown"), [([], "1 2 3"), (["a", "b", "c"], "b c 1 2 3")])
+def test_the_tail_of_a_log_is_followed_by_its_new_lines(before: list[str], shown: str) -> None:
     log, console = Log(), Console(file=io.StringIO(), width=200)
+    log.lines += before
     output = ScriptOutput(cast("Service", log), "0abc", console, tail=2)
     output.is_of_script = True
     output.show()
     log.lines += ["1", "2", "3"]
     output.show()
-    assert console.file.getvalue().split() == ["1", "2", "3"]  # type: ignore[attr-defined]
+    assert console.file.getvalue().split() == shown.split()  # type: ignore[attr-defined]
 
 
-def test_the_tail_of_a_log_is_followed_by_its_new_lines() -> None:
-    log, console = Log(), Console(file=io.StringIO(), width=200)
-    log.lines += ["1", "2", "3"]
-    output = ScriptOutput(cast("Service", log), "0abc", console, tail=2)
-    output.is_of_script = True
-    output.show()
-    log.lines += ["4", "5", "6"]
-    output.show()
-    assert console.file.getvalue().split() == ["2", "3", "4", "5", "6"]  # type: ignore[attr-defined]
-
-
-def test_an_alert_has_a_line_unless_the_output_of_rank_0_shows_it() -> None:
+def test_events_that_are_news_have_a_line() -> None:
     service, console = Played(), Console(file=io.StringIO(), width=200, markup=False)
     job = {"id": "0abc", "status": "running"}
-    alert = {"level": "error", "title": "[red]NaN[/red]", "text": "at step 3", "rank": 0}
+    copy = {"step": 1200, "bytes": 1.2e9, "duration_s": 9.0}
+    behind = {"since": "2030-01-01T14:02:00Z", "host": "ha", "step": 1200, "bytes": 1.2e9, "why": "it refuses"}
+    alert = {"kind": "alert", "data": {"level": "error", "title": "[red]NaN[/red]", "text": "at step 3", "rank": 0}}
+    of_rank_1 = {"kind": "alert", "data": alert["data"] | {"rank": 1}}
+    ended = {"kind": "attempt_ended", "attempt": 1, "data": {"end_reason": "preempted"}}
+    service.happened.append({"kind": "checkpoint_fetched", "data": copy})
     with plain_lines(cast("Service", service), console) as watch:
         watch(job)
-        service.happened += [{"kind": "alert", "data": alert}]
+        service.happened += [{"kind": "checkpoint_copied", "data": copy}, {"kind": "copies_behind", "data": behind}]
+        watch(job)
+        watch(job | {"copies_behind": behind})
+        service.happened += [ended, {"kind": "requeued", "attempt": 1, "data": {}}]
+        watch(queued(1, "is next"))
+        watch(job)
+        service.happened += [ended | {"data": {"end_reason": "host_lost"}}, {"kind": "requeued", "attempt": 2}]
+        watch(queued(1, "is next"))
+        watch(job)
+        service.happened.append(alert)
         watch(job | {"alerts": 1})
-        service.happened += [{"kind": "alert", "data": alert}, {"kind": "alert", "data": alert | {"rank": 1}}]
-        watch(job | {"alerts": 3, "code": "0" * 64})
-    line = "alert: error: [red]NaN[/red]: at step 3"
-    assert console.file.getvalue().splitlines() == ["running", line, line]  # type: ignore[attr-defined]
+        service.happened += [alert, of_rank_1]
+        watch(job | {"alerts": 3, "code": "0" * 64})  # the output of rank 0 shows its alerts
+    fetched, waiting, *others = (
+        line
+        for line in console.file.getvalue().splitlines()
+        if line not in ("running", "queued, 1st: is next")  # type: ignore[attr-defined]
+    )
+    assert fetched == "the checkpoint of step 1,200 was fetched from the store: 1.2 GB in 9.0 s"
+    assert waiting.startswith("the checkpoint of step 1,200 (1.2 GB) has waited on host ha since 2030-01-01 14:02 UTC")
+    assert others == [
+        "attempt 1 made room; the job waits for its next one",
+        "attempt 2 was lost; the job waits for its next one",
+        *2 * ["alert: error: [red]NaN[/red]: at step 3"],
+    ]

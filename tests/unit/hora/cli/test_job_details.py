@@ -35,12 +35,6 @@ def test_details_hold_the_job_its_newest_attempt_with_its_hosts_its_analysis_and
 def test_an_unavailable_part_is_named_and_the_rest_is_shown() -> None:
     found = details("/analysis", "/advice")
     assert (found.job, found.analysis, found.advice) == ({"id": "x"}, None, [])
-    assert sorted(found.missing) == [
-        "The advice is not available: No: not today",
-        "The analysis is not available: No: not today",
-    ]
-
-
-def test_missing_job_raises_not_found() -> None:
+    assert sorted(found.missing) == [f"The {part} is not available: No: not today" for part in ("advice", "analysis")]
     with pytest.raises(NotFound):
         details("", "/attempts", "/analysis", "/advice", status=404)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hora.cli.app import main
 from hora.cli.command_check import command_problems
 from hora.cli.exit_codes import USAGE
+from tests.commands import hora
 
 FILES = {"train.py": 0o600, "lib/eval.py": 0o700, "run.py": 0o700, "run.sh": 0o600}
 
@@ -56,13 +56,10 @@ def test_a_file_of_requirements_has_to_be_sent() -> None:
     ],
 )
 def test_a_run_that_cannot_be_meant_is_refused(
-    arguments: list[str],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.py").write_text("")
     monkeypatch.chdir(tmp_path)
-    assert main(["run", *arguments]) == USAGE
-    assert sentence in " ".join(capsys.readouterr().err.replace("│", "").split())
+    refused = hora(tmp_path, "run", *arguments)
+    assert refused.returncode == USAGE
+    assert sentence in " ".join(refused.stderr.replace("│", "").split())

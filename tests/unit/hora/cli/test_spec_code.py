@@ -56,19 +56,7 @@ def test_documents_without_folders_stay_as_they_are(document: dict[str, Any]) ->
     assert (pack_code(document), document) == ([], before)
 
 
-def test_a_folder_that_does_not_exist_is_named() -> None:
-    with pytest.raises(UnsendableCode) as caught:
-        pack_code({"grid": {"code": ["nowhere"]}})
-    assert explain(caught.value) == (USAGE, ["nowhere is not a folder."])
-
-
 COMMIT = {"git.commit": "1a2b", "git.dirty": "false"}
-
-
-def test_the_commit_of_other_code_is_dropped(folder: Path) -> None:
-    document = {"code": str(folder / "one"), "labels": {**COMMIT, "team": "a"}}
-    pack_code(document)  # the folder is in no repository
-    assert document["labels"] == {"team": "a"}
 
 
 @pytest.mark.parametrize(
@@ -86,9 +74,14 @@ def test_a_clone_with_other_code_has_not_the_commit_of_the_old_one(changes: dict
 
 
 def test_what_cannot_be_sent_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UnsendableCode) as caught:
+        pack_code({"grid": {"code": ["nowhere"]}})
+    assert explain(caught.value) == (USAGE, ["nowhere is not a folder."])
     for number in range(7):
         (folder / f"one/gone-{number}").symlink_to("nowhere")
-    pack_code({"code": str(folder / "one")})
+    document = {"code": str(folder / "one"), "labels": {**COMMIT, "team": "a"}}
+    pack_code(document)
+    assert document["labels"] == {"team": "a"}  # the folder is in no repository
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"left out: {folder}/one/gone-0 (a link that leads nowhere)"
     assert (len(lines), lines[-1]) == (6, "left out: 2 more")

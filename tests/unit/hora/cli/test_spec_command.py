@@ -3,9 +3,7 @@
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from hora.cli.app import app
 from hora.cli.spec_command import SpecCommand
 from jobs.model.descriptions import without_links
 from jobs.model.spec import DatasetSpec, ModelSpec, Spec
@@ -28,11 +26,6 @@ def test_help_of_an_option_is_the_description_of_the_spec_field(name: str, field
     assert {option: options[option] for option in fields} == {
         option: without_links(field.description) for option, field in fields.items()
     }
-
-
-def test_submit_help_prints_the_description_of_a_spec_field() -> None:
-    done = CliRunner().invoke(app, ["submit", "--help"], env={"COLUMNS": "200"})
-    assert str(Spec.model_fields["learning_rate"].description) in done.output
 
 
 def test_every_option_has_its_own_help_or_is_a_spec_field() -> None:

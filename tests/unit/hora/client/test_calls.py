@@ -81,27 +81,18 @@ def test_another_version_of_python_is_named(run_packed: Callable[..., int], tmp_
     assert error["message"].startswith("Python 3.7 sent this function, and here is Python 3.")
 
 
-def test_a_call_that_cannot_be_pickled_is_refused() -> None:
-    with pytest.raises(HoraError, match=r"The call cannot be sent: cannot pickle 'generator' object"):
-        packed_call(print, [(number for number in range(3))], None)
-
-
-class Left:
+class Left(Service):
     """A service that has only what a rank has left."""
 
     def __init__(self, **files: bytes) -> None:
         self._files = files
 
-    def download_artifact(self, job_id: str, path: str, target: Path) -> Path:
+    def download_artifact(self, job_id: str, path: str, target: Path) -> Path:  # type: ignore[override]
         name = path.replace(".", "_")
         if name not in self._files:
             raise NotFound(404, "Artifact not found")
         target.write_bytes(self._files[name])
         return target
-
-
-def left(**files: bytes) -> Service:
-    return cast("Service", Left(**files))
 
 
 def job(reason: str, **changes: Any) -> JobView:
@@ -119,7 +110,7 @@ def error_json(text: str) -> bytes:
 
 
 def test_an_exception_that_cannot_be_read_here_comes_back_as_text() -> None:
-    service = left(error_json=error_json("Unreadable: batch_size"), error_pickle=pickle.dumps(Unreadable("a", 1)))
+    service = Left(error_json=error_json("Unreadable: batch_size"), error_pickle=pickle.dumps(Unreadable("a", 1)))
     error = error_of(service, job("script_failed", error="the script exited with 1"))
     assert isinstance(error, ScriptFailed)
     assert (error.traceback, error.job.end_reason) == ("Unreadable: batch_size", "script_failed")
@@ -127,21 +118,18 @@ def test_an_exception_that_cannot_be_read_here_comes_back_as_text() -> None:
 
 
 def test_an_exception_of_another_rank_or_another_end_is_no_exception_of_the_function() -> None:
-    assert error_of(left(), job("script_failed")) is None
-    assert error_of(left(error_json=error_json("of an earlier attempt")), job("rank_failed")) is None
+    assert error_of(Left(), job("script_failed")) is None
+    assert error_of(Left(error_json=error_json("of an earlier attempt")), job("rank_failed")) is None
+    text = "ModuleNotFoundError: No module named 'cloudpickle'"
+    service = Left(error_json=error_json(text), error_pickle=pickle.dumps(ModuleNotFoundError(text)))
+    error = error_of(service, job("script_failed"))
+    assert 'requirements=["cloudpickle"]' in cast("Any", error).__notes__[0]
 
 
 def test_a_function_that_ended_the_process_left_no_value() -> None:
-    assert value_of(left(result_pickle=pickle.dumps(41)), job("completed")) == 41
+    assert value_of(Left(result_pickle=pickle.dumps(41)), job("completed")) == 41
     with pytest.raises(ScriptFailed, match="the function ended the process before it returned a value"):
-        value_of(left(), job("completed"))
-
-
-def test_an_environment_without_cloudpickle_is_named() -> None:
-    text = "ModuleNotFoundError: No module named 'cloudpickle'"
-    service = left(error_json=error_json(text), error_pickle=pickle.dumps(ModuleNotFoundError(text)))
-    error = error_of(service, job("script_failed"))
-    assert 'requirements=["cloudpickle"]' in cast("Any", error).__notes__[0]
+        value_of(Left(), job("completed"))
 
 
 async def coroutine() -> int:
@@ -168,6 +156,8 @@ def test_what_is_no_call_is_refused_before_it_is_sent(function: Any, fields: dic
     client = Client("http://hora.test", "secret", transport=httpx.MockTransport(answer))
     with pytest.raises(TypeError, match=message):
         client.jobs.run(function, **fields)
+    with pytest.raises(HoraError, match=r"The call cannot be sent: cannot pickle 'generator' object"):
+        packed_call(print, [(number for number in range(3))], None)
 
 
 def test_a_job_that_another_rank_ended_is_a_failed_job() -> None:

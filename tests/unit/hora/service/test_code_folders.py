@@ -60,6 +60,10 @@ def test_the_service_reads_and_unpacks_what_is_sent(tmp_path: Path) -> None:
     assert [os.access(tmp_path / "unpacked" / name, os.X_OK) for name in ("run.sh", "train.py")] == [True, False]
     with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as members:
         assert {(member.mtime, member.uid, member.uname) for member in members} == {(0, 0, "")}
+    source = CodeSource([code_folders.TarFile("call.pickle", 3, b"abc")])  # of memory
+    archive.write_bytes(source.read(0, source.size_bytes))
+    assert [file.path for file in inspect(archive)] == ["call.pickle"]
+    assert source.largest_files().startswith("The arguments of a function are sent with it.")
 
 
 def test_ignore_files_of_every_folder_are_honoured(tmp_path: Path) -> None:
@@ -74,12 +78,9 @@ def test_ignore_files_of_every_folder_are_honoured(tmp_path: Path) -> None:
     assert names(folder) == [
         ".gitignore", ".horaignore", "e.tmp", "keep.bin", "lib/.gitignore", "lib/b.bin", "lib/out/b.py", "train.py",
     ]  # fmt: skip
-
-
-def test_horaignore_decides_over_gitignore(tmp_path: Path) -> None:
-    files = {".gitignore": "*.npz\n", ".horaignore": "!weights/start.npz\ntests\n", "tests/t.py": "", "b.npz": ""}
-    folder = made(tmp_path, files | {"weights/.gitignore": "*\n", "weights/start.npz": "", "weights/end.npz": ""})
-    assert names(folder) == [".gitignore", ".horaignore", "weights/start.npz"]
+    over = made(tmp_path / "over", {".gitignore": "*.npz\n", ".horaignore": "!weights/start.npz\n", "b.npz": ""})
+    made(over / "weights", {".gitignore": "*\n", "start.npz": "", "end.npz": ""})
+    assert names(over) == [".gitignore", ".horaignore", "weights/start.npz"]  # .horaignore decides
 
 
 def test_rules_of_the_repository_around_the_folder_are_honoured(tmp_path: Path) -> None:
@@ -185,10 +186,3 @@ def test_git_says_the_commit_and_whether_files_differ(tmp_path: Path) -> None:
     assert git_labels(folder) == {"git.commit": commit, "git.dirty": "true", "git.branch": "feature/lines"}
     git(tmp_path, "checkout", "-q", "--detach")
     assert git_labels(folder) == {"git.commit": commit, "git.dirty": "true"}
-
-
-def test_files_in_memory(tmp_path: Path) -> None:
-    source = CodeSource([code_folders.TarFile("call.pickle", 3, b"abc")])
-    (tmp_path / "code.tar").write_bytes(source.read(0, source.size_bytes))
-    assert [file.path for file in inspect(tmp_path / "code.tar")] == ["call.pickle"]
-    assert source.largest_files().startswith("The arguments of a function are sent with it.")

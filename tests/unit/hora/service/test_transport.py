@@ -10,7 +10,7 @@ import pytest
 from hora.errors import Conflict, HoraError, ProblemError, QuotaExceeded, RateLimited, ServiceUnavailable
 from hora.service import Service
 from hora.service.transport import LONGEST_PAUSE_S, PAUSES_S
-from tests.unit.hora.played import in_turn, json_answer
+from tests.unit.hora.played import json_answer, service_of
 
 BUSY = {"title": "Too many requests"}
 
@@ -23,14 +23,9 @@ def paused(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def service(*answers: httpx.Response | Exception) -> tuple[Service, list[httpx.Request]]:
-    transport, requests = in_turn(*answers)
-    return Service("http://hora.test", "secret", transport=transport), requests
-
-
 def test_pauses_between_retries_grow_and_are_random(paused: list[float]) -> None:
     for _ in range(20):
-        client, _ = service(*3 * [httpx.ConnectError("gone")], json_answer({"id": "a"}))
+        client, _ = service_of(*3 * [httpx.ConnectError("gone")], json_answer({"id": "a"}))
         client.job("a")
     for number, least in enumerate(PAUSES_S):
         taken = paused[number::3]
@@ -39,80 +34,66 @@ def test_pauses_between_retries_grow_and_are_random(paused: list[float]) -> None
 
 
 def test_a_429_is_retried_after_the_time_in_the_answer(paused: list[float]) -> None:
-    client, requests = service(json_answer(BUSY, 429, **{"Retry-After": "3"}), json_answer({"number": 1}, 201))
+    in_five_s = format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)
+    refusals = [json_answer(BUSY, 429, **{"Retry-After": after}) for after in ("3", in_five_s, "soon")]
+    client, _ = service_of(*refusals, json_answer({"number": 1}, 201))
     assert client.note_study("s", "once") == {"number": 1}  # safe to repeat: a 429 means that nothing was done
-    assert len(requests) == 2
     assert 3 <= paused[0] < 4
+    assert 3 < paused[1] < 6
+    assert paused[2] <= 1.5 * PAUSES_S[2]  # nonsense is ignored
 
 
-def test_repeated_429_answers_end_in_an_error(paused: list[float]) -> None:
-    client, requests = service(*4 * [json_answer(BUSY, 429, **{"Retry-After": "1"})])
+def test_429_answers_that_repeat_or_ask_for_a_long_pause_are_an_error(paused: list[float]) -> None:
+    client, requests = service_of(*4 * [json_answer(BUSY, 429, **{"Retry-After": "1"})])
     with pytest.raises(RateLimited) as caught:
         client.job("a")
     assert (len(requests), caught.value.retry_after_s) == (4, 1)
     assert all(pause >= 1 for pause in paused)
-
-
-def test_a_long_retry_after_is_an_error_at_once(paused: list[float]) -> None:
+    paused.clear()
     wanted = str(int(LONGEST_PAUSE_S) + 1)
-    client, requests = service(json_answer(BUSY, 429, **{"Retry-After": wanted}))
+    client, requests = service_of(json_answer(BUSY, 429, **{"Retry-After": wanted}))
     with pytest.raises(RateLimited) as caught:
         client.job("a")
     assert (len(requests), paused, caught.value.retry_after_s) == (1, [], float(wanted))
 
 
-def test_retry_after_may_be_a_date_and_nonsense_is_ignored(paused: list[float]) -> None:
-    in_five_s = format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)
-    client, _ = service(
-        json_answer(BUSY, 429, **{"Retry-After": in_five_s}),
-        json_answer(BUSY, 429, **{"Retry-After": "soon"}),
-        json_answer({"id": "a"}),
-    )
-    client.job("a")
-    assert 3 < paused[0] < 6
-    assert paused[1] <= 1.5 * PAUSES_S[1]
+def test_an_internal_error_and_the_question_for_readiness_are_not_sent_again(paused: list[float]) -> None:
+    busy = json_answer({}, 503, **{"Retry-After": "2"})
+    client, requests = service_of(busy, json_answer({"title": "Internal error"}, 500))
+    assert not client.is_ready()
+    with pytest.raises(ProblemError, match="Internal error"):
+        client.job("a")
+    assert (len(requests), paused) == (2, [])
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_only_repeatable_requests_are_retried_when_the_service_is_unavailable(status: int, paused: list[float]) -> None:
-    client, requests = service(json_answer({}, status), json_answer({"id": "a"}))
+    client, requests = service_of(json_answer({}, status), json_answer({"id": "a"}))
     assert client.job("a") == {"id": "a"}
     assert len(requests) == 2
-    client, requests = service(json_answer({}, status), json_answer({"id": "a"}, 201))
+    client, requests = service_of(json_answer({}, status), json_answer({"id": "a"}, 201))
     assert client.submit({}) == {"id": "a"}  # safe to repeat: a submission carries a key
-    client, requests = service(json_answer({}, status))
+    client, requests = service_of(json_answer({}, status))
     with pytest.raises(ProblemError):
         client.note_study("s", "once")
     assert (len(requests), len(paused)) == (1, 2)
+    client, requests = service_of(httpx.ReadTimeout("late"))
+    with pytest.raises(ServiceUnavailable):
+        client.note_study("s", "once")
+    assert len(requests) == 1
 
 
-def test_readiness_check_is_not_retried(paused: list[float]) -> None:
-    client, requests = service(json_answer({}, 503, **{"Retry-After": "2"}))
-    assert not client.is_ready()
-    assert (len(requests), paused) == (1, [])
-
-
-def test_internal_error_of_the_service_is_not_retried(paused: list[float]) -> None:
-    client, requests = service(json_answer({"title": "Internal error"}, 500))
-    with pytest.raises(ProblemError, match="Internal error"):
-        client.job("a")
-    assert (len(requests), paused) == (1, [])
-
-
-@pytest.mark.parametrize("token", ["é", "a b", "a\nb", "\x00"])
-def test_what_cannot_be_sent_as_a_token_is_no_token(token: str) -> None:
-    with pytest.raises(HoraError, match=r"^That is not a token\. A token is printable ASCII without blanks\.$"):
-        Service("http://hora.test", token)
-
-
-@pytest.mark.parametrize("url", ["hora.test", "", "ftp://hora.test", "http://", "http:///v1", "http://a b"])
-def test_what_cannot_be_asked_is_no_address(url: str) -> None:
-    with pytest.raises(HoraError, match="is not the address of a service"):
-        Service(url, "secret")
+def test_what_cannot_be_asked_is_no_address_and_what_cannot_be_sent_is_no_token() -> None:
+    for token in ("é", "a b", "a\nb", "\x00"):
+        with pytest.raises(HoraError, match=r"^That is not a token\. A token is printable ASCII without blanks\.$"):
+            Service("http://hora.test", token)
+    for url in ("hora.test", "", "ftp://hora.test", "http://", "http:///v1", "http://a b"):
+        with pytest.raises(HoraError, match="is not the address of a service"):
+            Service(url, "secret")
 
 
 def test_token_is_not_sent_to_the_target_of_a_redirect() -> None:
-    client, requests = service(httpx.Response(307, headers={"Location": "http://elsewhere.test/v1/jobs/a"}))
+    client, requests = service_of(httpx.Response(307, headers={"Location": "http://elsewhere.test/v1/jobs/a"}))
     with pytest.raises(ServiceUnavailable, match=r"redirects to http://elsewhere\.test/v1/jobs/a"):
         client.job("a")
     assert [request.url.host for request in requests] == ["hora.test"]
@@ -120,10 +101,10 @@ def test_token_is_not_sent_to_the_target_of_a_redirect() -> None:
 
 def test_quota_conflict_raises_quota_exceeded() -> None:
     quota = {"type": "urn:hora:problem:quota-exceeded", "title": "Queue full", "detail": "9 of 9"}
-    client, _ = service(json_answer(quota, 409))
+    client, _ = service_of(json_answer(quota, 409))
     with pytest.raises(QuotaExceeded, match="Queue full: 9 of 9"):
         client.submit({})
-    client, _ = service(json_answer({"type": "urn:hora:problem:job-ended", "title": "Job ended"}, 409))
+    client, _ = service_of(json_answer({"type": "urn:hora:problem:job-ended", "title": "Job ended"}, 409))
     with pytest.raises(Conflict) as caught:
         client.pause("a")
     assert not isinstance(caught.value, QuotaExceeded)

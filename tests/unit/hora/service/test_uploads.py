@@ -1,7 +1,7 @@
 """Uploads in pieces to a simulated service that sometimes gives no answer."""
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -50,7 +50,7 @@ class Played:
         return {"id": upload_id, "received_bytes": len(self.stored_bytes), "chunk_bytes": 30}
 
     def send_piece(self, upload_id: str, offset: int, piece: bytes) -> Json:
-        assert offset == len(self.stored_bytes)
+        assert (upload_id in ("new", "old"), offset) == (True, len(self.stored_bytes))
         self.pieces_sent += 1
         if self.pieces_sent in self.silent_at:
             self.stored_bytes += piece if self.stores_odd and self.pieces_sent % 2 else b""
@@ -68,13 +68,6 @@ def reported_offsets(service: Played) -> list[int]:
     told: list[int] = []
     send_source(cast("Service", service), UploadSource(), told.append)
     return told
-
-
-def test_a_service_that_loses_what_it_took_is_not_asked_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    service = Played()
-    monkeypatch.setattr(service, "send_piece", lambda *_: service.upload("new"))
-    with pytest.raises(UnexpectedAnswer, match="has not got it"):
-        reported_offsets(service)
 
 
 def test_all_pieces_are_sent_in_order() -> None:
@@ -96,38 +89,29 @@ def test_an_upload_without_an_answer_continues_at_the_offset_of_the_service(fail
     service = Played(silent_at={2, 3, 4}, failure=failure)
     reported_offsets(service)
     assert bytes(service.stored_bytes) == BYTES
-
-
-def test_an_upload_continues_when_the_service_does_not_say_at_once_how_far_it_is() -> None:
-    service = Played(silent_at={2}, silent_asked=1)
+    service = Played(silent_at={2}, failure=failure, silent_asked=1)
     reported_offsets(service)
     assert (bytes(service.stored_bytes), service.silent_asked) == (BYTES, 0)
 
 
-@pytest.mark.parametrize(
-    "failure", [ProblemError(410, "Gone"), Conflict(409, "Code is off", type="urn:hora:problem:code-off")]
-)
-def test_what_does_not_pass_ends_an_upload(failure: HoraError) -> None:
-    with pytest.raises(type(failure)):
-        reported_offsets(Played(silent_at={2}, failure=failure))
-
-
-def test_a_service_that_stays_away_ends_an_upload(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_stays_away_refuses_or_loses_pieces_ends_an_upload(monkeypatch: pytest.MonkeyPatch) -> None:
+    for failure in (ProblemError(410, "Gone"), Conflict(409, "Code is off", type="urn:hora:problem:code-off")):
+        with pytest.raises(type(failure)):
+            reported_offsets(Played(silent_at={2}, failure=failure))
     now = iter(range(0, 10_000, 7))
     monkeypatch.setattr(uploads.time, "monotonic", lambda: next(now))
     service = Played(silent_at=set(range(1, 100)), stores_odd=False)
     with pytest.raises(ServiceUnavailable):
         reported_offsets(service)
     assert 1 < service.pieces_sent < 12
+    losing = Played()
+    monkeypatch.setattr(losing, "send_piece", lambda *_: losing.upload("new"))
+    with pytest.raises(UnexpectedAnswer, match="has not got it"):
+        reported_offsets(losing)
 
 
 def test_earlier_upload_of_the_same_file_is_continued() -> None:
-    same: dict[str, Any] = {
-        "filename": UploadSource.filename,
-        "size_bytes": 100,
-        "received_bytes": 40,
-        "chunk_bytes": 30,
-    }
+    same: Json = {"filename": UploadSource.filename, "size_bytes": 100, "received_bytes": 40, "chunk_bytes": 30}
     others = [same | {"id": "x", "size_bytes": 99}, same | {"id": "y", "filename": "other"}]
     service = Played(open_uploads=[*others, same | {"id": "old"}], stored_bytes=bytearray(BYTES[:40]))
     assert reported_offsets(service)[0] == 40
