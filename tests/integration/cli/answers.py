@@ -10,7 +10,7 @@ import httpx2 as httpx
 
 from api.main import app_for
 from jobs.runtime.settings import Settings
-from tests.unit.hora.played import NOW, PLAN
+from tests.unit.hora.played import NOW, PLAN, Answer
 
 _DEEPEST = 12
 
@@ -22,7 +22,7 @@ def description() -> Mapping[str, Any]:
     return app_for(settings).openapi()
 
 
-def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
+def answering(text: str, *, status: str = "succeeded") -> Answer:
     """A service whose answers have `text` in every free text field, and `status` where it is an allowed value."""
     description()  # fill the cache in one thread: a command may ask from several
 
@@ -37,7 +37,7 @@ def answering(text: str, *, status: str = "succeeded") -> httpx.MockTransport:
             body["received_bytes"] = 2**31  # all of an upload
         return httpx.Response(code, content=json.dumps(body), headers={"Content-Type": "application/json", "ETag": "1"})
 
-    return httpx.MockTransport(answer)
+    return answer
 
 
 def _successful_response(request: httpx.Request) -> tuple[int, Mapping[str, Any]]:

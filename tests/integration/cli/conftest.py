@@ -1,14 +1,16 @@
-"""A job that the tests of the command line share."""
+"""A job that the tests of the command line share, and services that answer as a test says."""
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
 from tests.commands import SHORT, hora_process
+from tests.unit.hora.played import Answer
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +25,14 @@ def job(submission: subprocess.CompletedProcess[str], client: Service) -> Mappin
     assert submission.returncode == 0, submission.stderr
     (listed_job,) = client.jobs(name="shared")
     return client.job(listed_job["id"])
+
+
+@pytest.fixture
+def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+    """Lets the commands talk to a service that answers so."""
+
+    def play(answer: Answer) -> None:
+        transport = httpx.MockTransport(answer)
+        monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
+
+    return play

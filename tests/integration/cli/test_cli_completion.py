@@ -8,20 +8,8 @@ import httpx2 as httpx
 import pytest
 
 from hora.cli import completion
-from hora.service import Service
 from tests.commands import hora
-from tests.unit.hora.played import job, json_answer, page
-
-Answer = Callable[[httpx.Request], httpx.Response]
-
-
-@pytest.fixture
-def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
-    def play(answer: Answer) -> None:
-        transport = httpx.MockTransport(answer)
-        monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
-
-    return play
+from tests.unit.hora.played import Answer, job, json_answer, page
 
 
 def proposals(home: Path, line: str, shell: str = "bash") -> list[str]:
@@ -42,6 +30,8 @@ def test_ids_are_proposed_from_the_service(short_folder: Path, answer_with: Call
     assert proposals(short_folder, "hora show 0a") == ["0aaa", "0abb"]
     assert proposals(short_folder, "hora cancel 1") == ["1xyz"]
     assert proposals(short_folder, "hora hosts show h") == []
+    assert proposals(short_folder, "hora stu") == ["study", "studies"]
+    assert proposals(short_folder, "hora ls --status r") == ["running"]
     for shell in ("zsh", "fish"):  # these shells show a description beside each id
         told_more = "\n".join(proposals(short_folder, "hora show 0a", shell))
         assert "0abb" in told_more
@@ -62,20 +52,12 @@ def test_names_cannot_run_commands_in_the_shell(
     assert "__ ; touch x" in told_more
 
 
-def test_names_of_commands_and_statuses_need_no_service(short_folder: Path) -> None:
-    assert proposals(short_folder, "hora stu") == ["study", "studies"]
-    assert proposals(short_folder, "hora ls --status r") == ["running"]
-
-
-def test_completion_is_silent_without_a_service(short_folder: Path) -> None:
+def test_completion_is_silent_without_a_service_and_does_not_wait_for_a_slow_one(
+    short_folder: Path, answer_with: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = hora(short_folder, _HORA_COMPLETE="complete_bash", COMP_WORDS="hora show 0", COMP_CWORD="2",
                 HORA_URL="http://127.0.0.1:9", HORA_TOKEN="x")  # fmt: skip
     assert (result.stdout.strip(), result.stderr) == ("", "")
-
-
-def test_completion_does_not_wait_for_a_slow_service(
-    short_folder: Path, answer_with: Callable[[Answer], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
     answers = threading.Event()
 
     def slowly(request: httpx.Request) -> httpx.Response:
@@ -88,11 +70,3 @@ def test_completion_does_not_wait_for_a_slow_service(
         assert proposals(short_folder, "hora show 0a") == []
     finally:
         answers.set()
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_gets_its_script(short_folder: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("typer.completion._get_shell_name", lambda: shell)
-    result = hora(short_folder, "--show-completion")
-    assert result.returncode == 0
-    assert f"_HORA_COMPLETE=complete_{shell}" in result.stdout

@@ -10,19 +10,14 @@ from tests.archives import zip_of
 from tests.commands import hora
 
 
-def test_the_list_has_the_built_in_datasets(stack: Stack) -> None:
-    shown = hora(stack.home, "dataset", "ls")
-    assert shown.returncode == 0
-    assert "digits" in shown.stdout
-    assert "built in" in shown.stdout
-    assert "10 classes" in shown.stdout
-    assert "1 target" in shown.stdout
-    assert "fashion-mnist" in [
-        one["name"] for one in json.loads(hora(stack.home, "dataset", "ls", "--json").stdout)["items"]
-    ]
-
-
-def test_a_refused_archive_names_its_reason_and_can_be_removed(stack: Stack, client: Service, tmp_path: Path) -> None:
+def test_datasets_are_listed_and_a_refused_archive_names_its_reason_and_can_be_removed(
+    stack: Stack, client: Service, tmp_path: Path
+) -> None:
+    shown = hora(stack.home, "dataset", "ls").stdout
+    for text in ("digits", "built in", "10 classes", "1 target"):
+        assert text in shown
+    listed = json.loads(hora(stack.home, "dataset", "ls", "--json").stdout)["items"]
+    assert "fashion-mnist" in [one["name"] for one in listed]
     archive = tmp_path / "slip.zip"
     archive.write_bytes(zip_of({"../../slip": b"x"}))
     added = hora(stack.home, "dataset", "add", "slip", str(archive), "--wait")
@@ -34,13 +29,8 @@ def test_a_refused_archive_names_its_reason_and_can_be_removed(stack: Stack, cli
     assert hora(stack.home, "dataset", "show", "slip@1").returncode == NOT_FOUND
     for upload in client.uploads():
         client.remove_upload(upload["id"])
-
-
-def test_a_misspelt_option_is_a_usage_error(stack: Stack) -> None:
-    assert hora(stack.home, "dataset", "show", "slip@x").returncode == USAGE
-    assert hora(stack.home, "dataset", "rm", "slip").returncode == USAGE
-    assert hora(stack.home, "dataset", "add", "slip", "x", "--image-size", "9").returncode == USAGE
-    assert hora(stack.home, "dataset", "add", "No/Name", "x").returncode == USAGE
+    for wrong in ("show slip@x", "rm slip", "add slip x --image-size 9", "add No/Name x"):
+        assert hora(stack.home, "dataset", *wrong.split()).returncode == USAGE, wrong
     nowhere = hora(stack.home, "dataset", "add", "slip", "/nowhere", "--upload")
     assert (nowhere.returncode, nowhere.stdout) == (1, "")
     assert "/nowhere does not exist on this machine" in nowhere.stderr

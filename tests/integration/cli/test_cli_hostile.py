@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -10,12 +11,11 @@ import httpx2 as httpx
 import pytest
 
 from hora.cli.app import main
-from hora.service import Service
 from tests.command_table import commands
 from tests.commands import hora
 from tests.integration.cli.answers import answering
 from tests.runs import run_folder
-from tests.unit.hora.played import job, json_answer, page
+from tests.unit.hora.played import Answer, job, json_answer, page
 
 # Markup, an emoji's name, a title for the window, a bell, a line from the start, C1, the writing turned around, no
 # letter at all, and a line that looks like one of ours.
@@ -59,19 +59,16 @@ def argv(path: tuple[str, ...], command: object) -> tuple[str, ...]:
 SERVICE_COMMANDS = [argv(path, command) for path, command in commands() if " ".join(path) not in OF_THIS_MACHINE]
 
 
-@pytest.fixture
-def hostile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "hora.connection.connect", lambda **_: Service("http://hora.test", transport=answering(HOSTILE))
-    )
-
-
-@pytest.mark.usefixtures("hostile")
 @pytest.mark.parametrize("terminal", [False, True], ids=["into a pipe", "on a terminal"])
 @pytest.mark.parametrize("arguments", SERVICE_COMMANDS, ids=" ".join)
 def test_text_of_a_hostile_service_cannot_control_the_terminal(
-    short_folder: Path, arguments: tuple[str, ...], terminal: bool, monkeypatch: pytest.MonkeyPatch
+    short_folder: Path,
+    answer_with: Callable[[Answer], None],
+    arguments: tuple[str, ...],
+    terminal: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    answer_with(answering(HOSTILE))
     if RUN in arguments:
         run_folder(short_folder / RUN)
     if RUN in arguments or FILE in arguments:
@@ -89,30 +86,28 @@ def test_text_of_a_hostile_service_cannot_control_the_terminal(
     assert result.returncode in (0, 100, 103) or (RUN in arguments and "is not text in UTF-8" in printed), printed
 
 
-@pytest.mark.usefixtures("hostile")
 @pytest.mark.parametrize(
     "command", ["ls", "ls --csv", "show x", "logs x", "studies show x", "report x", "hosts", "hosts show x"]
 )
-def test_markup_is_printed_as_text(short_folder: Path, command: str) -> None:
+def test_markup_is_printed_as_text(short_folder: Path, answer_with: Callable[[Answer], None], command: str) -> None:
+    answer_with(answering(HOSTILE))
     assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07\x0d\x9b2J" in hora(short_folder, *command.split()).stdout
 
 
 @pytest.mark.parametrize("status", [404, 409, 422, 500])
 def test_text_of_a_hostile_problem_cannot_control_the_terminal(
-    short_folder: Path, monkeypatch: pytest.MonkeyPatch, status: int
+    short_folder: Path, answer_with: Callable[[Answer], None], status: int
 ) -> None:
     wrong = [{"field": HOSTILE, "message": HOSTILE, "received": HOSTILE}] if status == 422 else None
     problem = {"title": HOSTILE, "detail": HOSTILE, "errors": wrong}
-    transport = httpx.MockTransport(lambda _: httpx.Response(status, content=json.dumps(problem)))
-    monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
+    answer_with(lambda _: httpx.Response(status, content=json.dumps(problem)))
     result = hora(short_folder, "show", "x")
     assert r"[red]x[/red][/] :skull: \x1b]0;owned\x07" in result.stderr
     assert DRIVES.findall(result.stderr) == []
 
 
-def test_characters_that_the_output_cannot_encode_are_printed_as_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    transport = httpx.MockTransport(lambda _: json_answer(page(job(id="0abc", name="Zoë 訓練"))))
-    monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
+def test_characters_that_the_output_cannot_encode_are_printed_as_escapes(answer_with: Callable[[Answer], None]) -> None:
+    answer_with(lambda _: json_answer(page(job(id="0abc", name="Zoë 訓練"))))
     printed = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     with redirect_stdout(printed):
         code = main(["ls"])

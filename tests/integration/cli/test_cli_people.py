@@ -26,50 +26,36 @@ def created(stack: Stack) -> Iterator[dict[str, str]]:
     hora(stack.home, "token", "revoke", token_id)
 
 
-def test_a_new_token_is_printed_alone_and_never_listed(stack: Stack, created: dict[str, str]) -> None:
+def test_a_token_is_printed_once_and_refused_while_its_user_is_disabled_and_when_it_is_revoked(
+    stack: Stack, created: dict[str, str]
+) -> None:
     assert re.fullmatch(r"hora_[A-Za-z0-9_-]{43}", created["text"])
-    with Service(stack.url, created["text"]) as alice:
-        me = alice.me()
-    assert (me["user"], me["scope"], me["rate_limit_per_s"]) == ("alice", "submit", 50)
-
     listed = hora(stack.home, "token", "ls", "--user", "alice")
     assert created["id"] in listed.stdout
     assert created["text"] not in listed.stdout
-    document = json.loads(hora(stack.home, "token", "ls", "--user", "alice", "--json").stdout)
-    assert created["id"] in [entry["id"] for entry in document["items"]]
-
-
-def test_a_revoked_token_is_refused(stack: Stack, created: dict[str, str]) -> None:
-    revoked = hora(stack.home, "token", "revoke", created["id"])
-
-    assert (revoked.returncode, revoked.stdout) == (0, f"{created['id']} is revoked\n")
-    with Service(stack.url, created["text"]) as alice, pytest.raises(NotAuthorized):
-        alice.me()
-    assert created["id"] not in hora(stack.home, "token", "ls", "--user", "alice").stdout
-    assert "revoked" in hora(stack.home, "token", "ls", "--user", "alice", "--all").stdout
-    assert hora(stack.home, "token", "revoke", "000000000000").returncode == 102
-
-
-def test_a_command_that_is_not_allowed_says_so(stack: Stack, created: dict[str, str]) -> None:
-    as_alice = {"HORA_URL": stack.url, "HORA_TOKEN": created["text"]}
-
-    more = hora(stack.home, "token", "create", "more", "--scope", "admin", **as_alice)
+    more = hora(
+        stack.home, "token", "create", "more", "--scope", "admin", HORA_URL=stack.url, HORA_TOKEN=created["text"]
+    )
     assert (more.returncode, more.stdout) == (1, "")
     assert "cannot create one with the scope admin" in more.stderr
-    assert hora(stack.home, "user", "ls", **as_alice).returncode == 1
-    assert hora(stack.home, "token", "create", "odd", "--expires", "soon").returncode == 2
-    assert hora(stack.home, "token", "create", "odd", "--scope", "root").returncode == 2
-
-
-def test_a_disabled_user_is_refused_until_enabled_again(stack: Stack, created: dict[str, str]) -> None:
-    assert hora(stack.home, "user", "disable", "alice").stdout == "alice is disabled\n"
+    for wrong in (("--expires", "soon"), ("--scope", "root")):
+        assert hora(stack.home, "token", "create", "odd", *wrong).returncode == 2
     with Service(stack.url, created["text"]) as alice:
+        me = alice.me()
+        assert (me["user"], me["scope"], me["rate_limit_per_s"]) == ("alice", "submit", 50)
+        assert hora(stack.home, "user", "disable", "alice").stdout == "alice is disabled\n"
         with pytest.raises(NotAuthorized):
             alice.me()
         assert re.search(r"alice .*disabled", hora(stack.home, "user", "ls").stdout)
         assert hora(stack.home, "user", "enable", "alice").stdout == "alice is enabled\n"
         assert alice.me()["user"] == "alice"
-    assert hora(stack.home, "user", "disable", "nobody").returncode == 102
+        assert hora(stack.home, "token", "revoke", created["id"]).stdout == f"{created['id']} is revoked\n"
+        with pytest.raises(NotAuthorized):
+            alice.me()
+    assert created["id"] not in hora(stack.home, "token", "ls", "--user", "alice").stdout
+    assert "revoked" in hora(stack.home, "token", "ls", "--user", "alice", "--all").stdout
+    for command in (("token", "revoke", "000000000000"), ("user", "disable", "nobody")):
+        assert hora(stack.home, *command).returncode == 102
     entries = json.loads(hora(stack.home, "audit", "--subject", "alice", "--limit", "2", "--json").stdout)["items"]
     assert [entry["action"] for entry in entries] == ["user.enabled", "user.disabled"]
     misspelt = hora(stack.home, "audit", "--action", "user.disable")

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hora import Client
 from hora.cli.app import main
-from hora.errors import Conflict, NotFound, ProblemError
 from hora.service import Service
 from hora.stack.control import Stack
 from tests.commands import hora
@@ -25,65 +23,28 @@ def waiting(client: Service) -> str:
 
 
 def test_a_job_is_changed_from_the_command_line(stack: Stack, client: Service, waiting: str) -> None:
-    done = hora(
-        stack.home, "set", waiting, "priority=80", "time_limit_s=7200", "label.team=x", "name=y", "label.draft="
-    )
+    changes = ("priority=80", "time_limit_s=7200", "label.team=x", "name=y", "label.draft=")
+    done = hora(stack.home, "set", waiting, *changes)
     expected = f"{waiting} has priority 80, time_limit_s 7200, name y, label team=x, no label draft\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
     job = client.job(waiting)
     assert (job["priority"], job["name"], job["labels"], job["spec"]["time_limit_s"]) == (80, "y", {"team": "x"}, 7200)
     shown = json.loads(hora(stack.home, "set", waiting, "time_limit_s=none", "--json").stdout)
     assert (shown["id"], shown["spec"]["time_limit_s"]) == (waiting, None)
+    for wrong in (["priority=200", "epochs=3", "label.ok=fine"], []):
+        refused = hora(stack.home, "set", waiting, *wrong)
+        assert (refused.returncode, refused.stdout) == (2, ""), wrong
+    assert client.job(waiting)["revision"] == shown["revision"]
     client.cancel(waiting)
     refused = hora(stack.home, "set", waiting, "priority=1")
-    assert refused.returncode not in (0, 2)
-    assert (
-        "was already cancelled: its priority cannot change any more; name, labels, notes, star, archive and project can"
-        in refused.stderr
-    )
-    assert hora(stack.home, "set", waiting, "label.kept=yes").returncode == 0
+    assert (refused.returncode, "its priority cannot change any more" in refused.stderr) == (1, True)
+    assert "did you mean default?" in hora(stack.home, "set", waiting, "project=defalt").stderr
     assert hora(stack.home, "set", "0000", "priority=1").returncode == 102
-
-
-def test_wrong_changes_are_named_together_and_change_nothing(stack: Stack, client: Service, waiting: str) -> None:
-    before = client.job(waiting)
-    wrong = hora(stack.home, "set", waiting, "priority=200", "epochs=3", "label.ok=fine", "time_limit_s=soon")
-    assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert all(field in wrong.stderr for field in ("priority", "epochs", "time_limit_s"))
-    assert "label" not in wrong.stderr.replace("time_limit_s, labels", "")
-    for texts in ([], ["priority"], ["=3"]):
-        assert hora(stack.home, "set", waiting, *texts).returncode == 2
-    assert client.job(waiting)["revision"] == before["revision"]
-    client.cancel(waiting)
-
-
-def test_the_client_updates_a_job_in_place(stack: Stack, waiting: str) -> None:
-    with Client(stack.url, token=stack.token) as client:
-        job = client.jobs.get(waiting)
-        assert job.update(priority=70, labels={"draft": None, "a": "b"}) is job
-        assert (job.priority, job.labels) == (70, {"a": "b"})
-        assert client.jobs.update(waiting, time_limit_s=None, name="x").name == "x"
-        with pytest.raises(ProblemError, match="priority"):
-            client.jobs.update(waiting, priority=101)
-        job.cancel()
-        until(lambda: job.refresh().ended_at, what="its end")
-        with pytest.raises(Conflict, match="name, labels, notes, star, archive and project can"):
-            client.jobs.update(waiting, priority=1)
-
-
-def test_a_ceiling_is_set_and_shown(stack: Stack, client: Service) -> None:
-    created = hora(stack.home, "project", "create", "ceiled", "--max-priority", "60")
-    assert "up to 60; only admins go above" in created.stdout
-    assert client.project("ceiled")["max_priority"] == 60
-    assert "only admins go above" not in hora(stack.home, "project", "set", "ceiled", "--max-priority", "none").stdout
-    for wrong in ("101", "high", "1.5"):
-        assert hora(stack.home, "project", "set", "ceiled", "--max-priority", wrong).returncode == 2
 
 
 def test_notes_and_stars_from_the_command_line(stack: Stack, client: Service, waiting: str, tmp_path: Path) -> None:
     nothing = hora(stack.home, "note", waiting)
-    assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "has no notes" in nothing.stderr
+    assert (nothing.returncode, nothing.stdout, "has no notes" in nothing.stderr) == (0, "", True)
     assert hora(stack.home, "note", waiting, "# Why\n*diverged*").stdout == f"{waiting} has notes of 16 characters\n"
     assert hora(stack.home, "note", waiting).stdout == "  # Why\n  *diverged*\n"
     assert "*diverged*" in hora(stack.home, "show", waiting).stdout
@@ -91,36 +52,28 @@ def test_notes_and_stars_from_the_command_line(stack: Stack, client: Service, wa
     notes.write_text("from a file\n")
     assert json.loads(hora(stack.home, "note", waiting, "-F", str(notes), "--json").stdout)["notes"] == "from a file"
     hora(stack.home, "note", waiting, "--file", "-", stdin="from standard input\n")
-    assert client.job(waiting)["notes"] == "from standard input"
     notes.write_bytes(b"\xff")
     for wrong in (("x", "-F", str(notes)), ("-F", str(notes)), ("-F", "missing"), ("x" * 20_001,), ("--edit",)):
         assert hora(stack.home, "note", waiting, *wrong).returncode == 2, wrong
     assert client.job(waiting)["notes"] == "from standard input"
     hora(stack.home, "note", waiting, "")
-    client.cancel(waiting)
     assert client.job(waiting)["notes"] is None
     assert hora(stack.home, "star", waiting).stdout == f"{waiting} has a star\n"
-    assert hora(stack.home, "set", waiting, "project=default").stdout == f"{waiting} has project default\n"
-    assert "did you mean default?" in hora(stack.home, "set", waiting, "project=defalt").stderr
     assert hora(stack.home, "ls", "--starred").stdout.count(waiting) == 1
-    set_again = hora(stack.home, "set", waiting, "notes=kept", "starred=false")
-    assert set_again.stdout == f"{waiting} has notes of 4 characters, starred no\n"
-    assert waiting not in hora(stack.home, "ls", "--starred").stdout
     assert hora(stack.home, "star", "--off", waiting, "0000").returncode == 102
+    client.cancel(waiting)
     until(lambda: client.job(waiting)["ended_at"], what="its end")
     assert hora(stack.home, "archive", waiting).stdout == f"{waiting} is archived\n"
     lists = ((), ("--archived",), ("--all",))
     assert [waiting in hora(stack.home, "ls", *options).stdout for options in lists] == [False, True, True]
-    assert hora(stack.home, "ls", "--archived", "--all").returncode == 2
     assert hora(stack.home, "archive", "--off", waiting).stdout == f"{waiting} is not archived\n"
-    assert waiting in hora(stack.home, "ls").stdout
 
 
 def test_jobs_are_deleted_by_those_who_mean_it(stack: Stack, client: Service, waiting: str) -> None:
     refused = hora(stack.home, "rm", waiting, "--yes")
     assert "is queued: it can be deleted when it has ended" in refused.stderr
-    other, third = (client.clone(waiting)["id"] for _ in range(2))
-    for job_id in (waiting, other, third):
+    other = client.clone(waiting)["id"]
+    for job_id in (waiting, other):
         client.cancel(job_id)
         until(lambda job_id=job_id: client.job(job_id)["ended_at"], what="its end")
     unasked = hora(stack.home, "rm", waiting, other)
@@ -130,11 +83,6 @@ def test_jobs_are_deleted_by_those_who_mean_it(stack: Stack, client: Service, wa
     assert hora(stack.home, "rm", waiting, waiting, "-y").stdout == f"{waiting} is deleted\n"
     assert json.loads(hora(stack.home, "rm", other, "--yes", "--json").stdout) == {"deleted": other}
     assert hora(stack.home, "show", waiting).returncode == 102
-    with Client(stack.url, token=stack.token) as typed:
-        job = typed.jobs.get(third)
-        job.delete()
-        with pytest.raises(NotFound):
-            job.refresh()
 
 
 def test_notes_are_written_in_an_editor(
