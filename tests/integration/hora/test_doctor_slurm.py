@@ -23,6 +23,7 @@ from tests.waiting import until
 from worker.slurm import check
 
 PYTHON = Path(sys.executable)
+APART = tuple(f"n2 and this machine are {text} apart" for text in ("1 h 00 min", "59 min 59 s"))
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +104,11 @@ def test_a_pool_that_works_gets_no_warning(cluster: Slurm, monkeypatch: pytest.M
     assert found["test job"].found.startswith("Slurm takes a job with --nodelist=n2; n2 has HORA_HOME, the data and")
 
 
-def test_a_node_that_does_not_share_the_home_is_named(cluster: Slurm, home: Path) -> None:
+def test_a_node_that_does_not_share_the_home_or_cannot_write_it_is_named(cluster: Slurm, home: Path) -> None:
     with hidden(cluster, home):
         (finding,) = [finding for finding in findings().values() if finding.level != "ok"]
     assert (finding.check, finding.level) == ("node home", "fail")
     assert finding.found == f"n2 does not see what this machine writes to {home}"
-
-
-def test_a_home_that_a_node_cannot_write_is_named(cluster: Slurm, home: Path) -> None:
     assert cluster.network is not None
     with mounted(cluster, "--bind", str(home), at=home):
         run(*cluster.network.inside("n2"), "mount", "-o", "remount,bind,ro", str(home))
@@ -118,45 +116,50 @@ def test_a_home_that_a_node_cannot_write_is_named(cluster: Slurm, home: Path) ->
     assert finding.found == f"n2 cannot write to {home}"
 
 
-def test_what_a_node_lacks_is_named(cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = tmp_path / "data" / "images"
+@contextmanager
+def another_time(cluster: Slurm, folder: Path, apart: str) -> Iterator[None]:
+    """Let the clock of n2 be apart."""
+    date = Path(str(shutil.which("date")))
+    shutil.copy(date, folder / "date-of-system")
+    program = folder / "date"
+    program.write_text(f"#!/bin/sh\nexec {folder}/date-of-system -d '{apart}' \"$@\"\n")
+    program.chmod(0o755)
+    with mounted(cluster, "--bind", str(program), at=date):
+        yield
+
+
+def test_all_that_a_node_lacks_is_named(cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, table = tmp_path / "data" / "images", tmp_path / "hosts"
     data.mkdir(parents=True)
+    table.write_text("127.0.0.1 localhost\n127.0.1.1 n2\n")
     monkeypatch.setenv("HORA_DATA_ROOTS", str(data))
-    with hidden(cluster, data.parent), hidden(cluster, PYTHON.parent):
+    with (
+        hidden(cluster, data.parent),
+        hidden(cluster, PYTHON.parent),
+        mounted(cluster, "--bind", str(table), at=Path("/etc/hosts")),
+        another_time(cluster, tmp_path, "1 hour"),
+    ):
         found = findings()
     assert found["node data"].found == f"not on n2: {data}"
     assert found["node python"].found == f"n2 has no {PYTHON}"
+    assert "means 127.0.1.1 there" in found["node name"].found
+    assert found["node clock"].found in APART
+    assert [found[f"node {what}"].level for what in ("data", "python", "name", "clock")] == ["fail"] * 2 + ["warn"] * 2
     assert "test job" not in found
 
 
-def test_another_version_of_hora_is_named(cluster: Slurm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_another_version_of_hora_and_a_clock_that_is_behind_are_named(
+    cluster: Slurm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     other = tmp_path / "other" / "hora-9.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Name: hora\nVersion: 9\n")
     monkeypatch.setattr(check, "version", lambda name: "10")
     monkeypatch.setenv("PYTHONPATH", str(other.parent))
-    (finding,) = [finding for finding in judged(facts()) if finding.level != "ok"]
-    assert finding.found == f"{PYTHON} on n2 has not Hora 10, but says: 9"
-
-
-def test_a_node_whose_own_name_means_itself_is_named(cluster: Slurm, tmp_path: Path) -> None:
-    table = tmp_path / "hosts"
-    table.write_text("127.0.0.1 localhost\n127.0.1.1 n2\n")
-    with mounted(cluster, "--bind", str(table), at=Path("/etc/hosts")):
-        finding = findings()["node name"]
-    assert (finding.level, "means 127.0.1.1 there" in finding.found) == ("warn", True)
-
-
-@pytest.mark.parametrize("apart_s", [3600, -3600])
-def test_a_node_with_another_time_is_named(cluster: Slurm, tmp_path: Path, apart_s: int) -> None:
-    date, program = shutil.which("date"), tmp_path / "date"
-    assert date is not None
-    program.write_text(f"#!{PYTHON}\nimport time\nprint(time.time() + {apart_s})\n")
-    program.chmod(0o755)
-    with mounted(cluster, "--bind", str(program), at=Path(date)):
-        finding = findings()["node clock"]
-    assert finding.level == "warn"
-    assert finding.found in (f"n2 and this machine are {text} apart" for text in ("1 h 00 min", "59 min 59 s"))
+    with another_time(cluster, tmp_path, "-1 hour"):
+        version, clock = (finding for finding in judged(facts()) if finding.level != "ok")
+    assert version.found == f"{PYTHON} on n2 has not Hora 10, but says: 9"
+    assert clock.found in APART
 
 
 @pytest.mark.parametrize(

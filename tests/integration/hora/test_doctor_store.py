@@ -1,6 +1,5 @@
 """What `hora doctor` finds when it tries the store."""
 
-import os
 import shutil
 from pathlib import Path
 
@@ -38,11 +37,6 @@ def findings(home: Path) -> dict[str, Finding]:
     return {finding.check: finding for finding in found}
 
 
-def test_nothing_is_said_without_a_store(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HORA_STORE", raising=False)
-    assert findings(home) == {}
-
-
 def test_a_store_is_tried_and_nothing_is_left_in_it(place: Path, home: Path, sessions: Sessions) -> None:
     new = findings(home)
     assert {check: finding.level for check, finding in new.items()} == {"store": "ok", "store mark": "ok"}
@@ -62,22 +56,18 @@ def test_a_store_that_was_emptied_is_not_written(place: Path, home: Path, sessio
 
 
 def test_a_machine_that_does_not_reach_the_database_says_so(
-    place: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    place: Path, home: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HORA_DATABASE_URL", f"postgresql://hora@/hora?host={home}")
     mark = findings(home)["store mark"]
     assert (mark.level, "cannot ask the database" in mark.found) == ("warn", True)
     monkeypatch.delenv("HORA_DATABASE_URL")
     assert findings(home)["store mark"].level == "warn"
-
-
-def test_the_database_of_the_stack_on_this_machine_is_asked(
-    place: Path, home: Path, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("HORA_DATABASE_URL")
     home.mkdir()
-    Home.at(home).write_state(State(database_url=database))
+    Home.at(home).write_state(State(database_url=database))  # of a stack on this machine
     assert findings(home)["store mark"].level == "ok"
+    monkeypatch.delenv("HORA_STORE")
+    assert findings(home) == {}
 
 
 @pytest.mark.parametrize("method", ["write", "read", "files", "remove_below"])
@@ -102,6 +92,7 @@ def test_a_folder_that_does_not_outlive_the_machine_is_a_warning(
     place: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.mkdir()
+    assert [store_checks._is_on_one_disk(Path("/"), other) for other in (Path("/"), Path("/proc"))] == [True, False]
     disks = {home: 1, Path("/"): 2}
     monkeypatch.setattr(store_checks, "_is_on_one_disk", lambda one, other: disks[other] == 1)
     first = next(store_findings(home))
@@ -109,11 +100,6 @@ def test_a_folder_that_does_not_outlive_the_machine_is_a_warning(
     assert first.found == f"{place} is on the file system of {home}: it does not outlive this machine"
     disks[home] = 2
     assert all("file system" not in finding.found for finding in store_findings(home))
-
-
-def test_a_disk_of_its_own_is_told_from_that_of_the_machine() -> None:
-    assert store_checks._is_on_one_disk(Path("/"), Path("/"))
-    assert store_checks._is_on_one_disk(Path("/proc"), Path("/")) == (os.stat("/proc").st_dev == os.stat("/").st_dev)
 
 
 def test_a_driver_that_is_missing_is_named(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
