@@ -9,16 +9,13 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from http.client import HTTPConnection
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import httpx2 as httpx
 import psutil
 import psycopg
 import pytest
 
-from hora.errors import NotAuthorized
 from hora.home import MAX_SOCKET_PATH_BYTES, Home, StackError
 from hora.service import Service
 from hora.stack import postgres
@@ -94,31 +91,18 @@ def attempt_process(home: Path, code: str) -> Iterator[ProcessId]:
         process.stdout.close()
 
 
-def test_the_stack_starts_stops_and_keeps_its_data(short_folder: Path) -> None:
-    for run in (1, 2):
-        with components(short_folder / "home") as stack:
-            assert rows(stack) == run
-            assert listening(stack) == set()
-            processes = processes_of(stack)
-            assert len(processes) > 3
-        assert all_gone(processes)
-
-
-def test_a_second_start_uses_the_running_stack(short_folder: Path) -> None:
-    with components(short_folder / "home") as stack:
-        pid = stack.pid_of("database")
-        second_stack = components(short_folder / "home")
-        assert second_stack.start(stays=True) is False
-        assert second_stack.pid_of("database") == pid
-
-
-@pytest.mark.parametrize("part", COMPONENTS)
-def test_a_part_that_dies_is_started_again(short_folder: Path, part: str) -> None:
-    with components(short_folder / "home") as stack:
+def test_the_stack_starts_its_parts_again_when_they_die_stops_them_and_keeps_its_data(short_folder: Path) -> None:
+    home = short_folder / "home"
+    with components(home) as stack:
         assert rows(stack) == 1
-        pid = stack.pid_of(part)
-        os.kill(pid, signal.SIGKILL)
-        until(lambda: stack.pid_of(part) != pid, what=f"another {part}")
+        assert listening(stack) == set()
+        second = components(home)
+        assert second.start(stays=True) is False
+        for part in COMPONENTS:
+            pid = stack.pid_of(part)
+            assert second.pid_of(part) == pid
+            os.kill(pid, signal.SIGKILL)
+            until(lambda part=part, pid=pid: stack.pid_of(part) != pid, what=f"another {part}")
 
         def counted() -> int:
             try:
@@ -127,35 +111,34 @@ def test_a_part_that_dies_is_started_again(short_folder: Path, part: str) -> Non
                 return 0
 
         assert until(counted, what="an answer of the database") == 2
-
-
-def test_processes_of_a_killed_keeper_are_stopped(short_folder: Path) -> None:
-    stack = components(short_folder / "home")
-    stack.start(stays=True)
-    processes = processes_of(stack)
-    keeper, *_ = processes
-    keeper.signal(signal.SIGKILL)
-    until(lambda: not keeper.is_alive)
-    assert stack.stop() == ["broker stopped", "database stopped"]
+        processes = processes_of(stack)
+        assert len(processes) > 3
     assert all_gone(processes)
-    assert stack.stop() == []
+    with components(home) as stack:
+        assert rows(stack) == 3
 
 
-def test_the_stack_starts_again_after_its_keeper_was_killed(short_folder: Path) -> None:
+def test_after_its_keeper_was_killed_the_stack_starts_again_and_stops(short_folder: Path) -> None:
+    def kill_keeper() -> list[ProcessId]:
+        processes = processes_of(stack)
+        processes[0].signal(signal.SIGKILL)
+        until(lambda: not processes[0].is_alive)
+        return processes
+
     stack = components(short_folder / "home")
     stack.start(stays=True)
     try:
         assert rows(stack) == 1
-        before = processes_of(stack)
-        before[0].signal(signal.SIGKILL)
-        until(lambda: not before[0].is_alive)
+        first = kill_keeper()
         assert stack.start(stays=True) is True
         assert rows(stack) == 2
-        assert all_gone(before)
+        assert all_gone(first)
+        second = kill_keeper()
     finally:
-        after = processes_of(stack)
-        stack.stop()
-    assert all_gone(after)
+        stopped = stack.stop()
+    assert stopped == ["broker stopped", "database stopped"]
+    assert all_gone(second)
+    assert stack.stop() == []
 
 
 def test_the_stack_ends_with_the_process_that_started_it(short_folder: Path) -> None:
@@ -206,15 +189,20 @@ def test_a_taken_port_is_reported_in_one_sentence_and_leaves_no_process(short_fo
     assert Stack(home).state.parts == {}
 
 
-def test_a_part_that_cannot_start_is_reported_with_the_end_of_its_log(short_folder: Path) -> None:
-    home = short_folder / "home"
-    with components(home):
-        pass
+def test_a_part_that_cannot_start_in_a_long_and_odd_home_is_reported_with_the_end_of_its_log(
+    short_folder: Path,
+) -> None:
+    home = short_folder / ("long & odd " * 12).strip()
+    with components(home) as stack:
+        assert rows(stack) == 1
+        runtime = Path(stack.broker_url.removeprefix("redis+socket://")).parent
+        assert len(str(runtime)) < 60
     (home / "postgres" / "postgresql.conf").write_text("no_such_setting = 1\n")
     with pytest.raises(StackError, match="database ended with code 1") as caught:
         components(home).start(stays=True)
     assert "no_such_setting" in str(caught.value)
     assert not Home.at(home).is_kept()
+    shutil.rmtree(runtime)
 
 
 def test_the_token_stays_and_only_its_owner_can_read_it(short_folder: Path) -> None:
@@ -241,15 +229,6 @@ def test_sockets_of_a_home_with_a_long_path_are_in_another_folder(short_folder: 
         folder.rmdir()
 
 
-def test_a_stack_with_a_long_and_odd_home_works(short_folder: Path) -> None:
-    home = short_folder / ("long & odd " * 12).strip()
-    with components(home) as stack:
-        assert rows(stack) == 1
-        runtime = Path(stack.broker_url.removeprefix("redis+socket://")).parent
-        assert len(str(runtime)) < 60
-    shutil.rmtree(runtime)
-
-
 def test_components_on_other_servers_are_not_started(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORA_DATABASE_URL", "postgresql://hora@db.example/hora")
     monkeypatch.setenv("HORA_BROKER_URL", "redis://:password@broker.example/0")
@@ -261,11 +240,16 @@ def test_components_on_other_servers_are_not_started(short_folder: Path, monkeyp
 
 
 @pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
-def test_root_may_not_run_the_stack_in_a_home_folder() -> None:
+def test_root_may_not_run_the_stack_in_a_home_folder_or_below_a_closed_one(short_folder: Path) -> None:
     home = Path("/root") / secrets.token_hex(8)
     with pytest.raises(StackError, match=r"may not lie in a home folder \(/root/"):
         Stack(home).start(stays=True)
     assert not home.exists()
+    closed = short_folder / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(StackError, match="may not enter the folders above"):
+        components(closed / "home").start(stays=True)
+    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
 
 
 @pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
@@ -291,15 +275,6 @@ def test_the_database_runs_from_a_copy_when_root_has_its_programs_in_a_closed_fo
     assert {stat.S_IMODE(path.stat().st_mode) & 0o007 for path in server.binaries.iterdir()} == {0}
 
 
-@pytest.mark.skipif(not ROOT, reason="only as root the database has another user")
-def test_a_home_below_a_closed_folder_is_reported_in_one_sentence(short_folder: Path) -> None:
-    closed = short_folder / "closed"
-    closed.mkdir(mode=0o700)
-    with pytest.raises(StackError, match="may not enter the folders above"):
-        components(closed / "home").start(stays=True)
-    assert stat.S_IMODE(closed.stat().st_mode) == 0o700
-
-
 def test_a_started_stack_is_ready_with_its_slots_and_one_port(stack: Stack, client: Service) -> None:
     assert client.is_ready()
     (host,) = client.hosts()
@@ -316,29 +291,3 @@ def test_only_the_api_has_the_token(stack: Stack) -> None:
         with suppress(psutil.NoSuchProcess):  # as above
             assert stack.token not in str(psutil.Process(process.pid).environ())
             assert stack.token not in str(psutil.Process(process.pid).cmdline())
-
-
-def test_no_command_line_and_no_log_has_a_token(stack: Stack, client: Service) -> None:
-    read_token = client.create_token("x", scope="read")["token"]
-    with Service(stack.url, read_token) as reader, Service(stack.url, "hora_mistyped") as stranger:
-        reader.me()
-        with pytest.raises(NotAuthorized):
-            stranger.me()
-    link = client.login_link()["url"]
-    assert httpx.get(link).status_code == 303
-    until(lambda: '"path": "/login"' in stack.log_of("api"), what="the line of the last request")
-    texts = (stack.token, read_token, "hora_mistyped", link.partition("=")[2])
-    logs_and_command_lines = [log.read_text(errors="replace") for log in (stack.home / "logs").iterdir()]
-    for process in processes_of(stack):
-        with suppress(psutil.NoSuchProcess):  # as above
-            logs_and_command_lines.append(str(psutil.Process(process.pid).cmdline()))
-    assert [text for text in texts if text in "".join(logs_and_command_lines)] == []
-
-
-@pytest.mark.parametrize(("length", "status"), [(65_000, 401), (66_000, 431)])
-def test_an_address_that_is_too_long_is_answered_as_documented(stack: Stack, length: int, status: int) -> None:
-    with closing(HTTPConnection(stack.url.removeprefix("http://"), timeout=120)) as connection:
-        connection.request("GET", f"/v1/jobs?name={'x' * length}")
-        answer = connection.getresponse()
-        assert answer.status == status
-        assert answer.headers.get_content_type() == "application/problem+json"
