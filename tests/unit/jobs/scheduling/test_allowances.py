@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,36 +49,6 @@ def placed(
     return [one.job_id for one in place_jobs(queue, hosts, live, quotas).placements]
 
 
-def test_leased_and_placed_slots_stay_within_the_quota() -> None:
-    queue = [job("a", 2), job("b", 1), job("c", 1)]
-    assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=1)]) == ["a", "b"]
-
-
-def test_quota_of_one_project_does_not_limit_another() -> None:
-    queue = [job("a", 2), job("b", 4, "free"), job("c", 2, "free")]
-    assert placed(queue, host("h", 8), quotas=[quota(max_slots=1)]) == ["b", "c"]
-
-
-def test_project_without_gpu_hours_left_places_no_jobs() -> None:
-    queue = [job("a", 1)]
-    assert placed(queue, host("h", 8), quotas=[quota(hours=(100.0, 100.0))]) == []
-    assert placed(queue, host("h", 8), quotas=[quota(hours=(99.9, 100.0))]) == ["a"]
-    assert placed(queue, host("h", 8), quotas=[quota(hours=(0.0, 0.0))]) == []
-
-
-def test_only_jobs_that_keep_files_go_on_in_a_full_project() -> None:
-    queue = [job("new", 2), job("begun", 2, keeps_files=True), job("last", 1), job("other", 1, "q")]
-    full = quota(max_slots=2, storage=(3.0, 3.0))
-    assert placed(queue, host("h", 8), quotas=[full]) == ["begun", "other"]
-    assert placed(queue, host("h", 8), quotas=[quota(max_slots=2, storage=(2.9, 3.0))]) == ["new", "other"]
-    assert placed(queue, host("h", 8), quotas=[quota(hours=(9.0, 9.0), storage=(3.0, 3.0))]) == ["other"]
-
-
-def test_smaller_job_does_not_pass_a_job_of_its_project_held_back_by_the_quota() -> None:
-    queue = [job("large", 4), job("small", 1), job("other", 1, "q")]
-    assert placed(queue, host("h", 8), quotas=[quota(max_slots=4, slots=2)]) == ["other"]
-
-
 def test_job_that_waits_for_slots_keeps_its_share_of_the_quota() -> None:
     """Otherwise small jobs of its project would take the quota again each time that slots come free."""
     ends_soon = LiveAttempt(1, (-50, 0.0, "x"), {SlotClass("h", "gpu"): 3}, 10.0)
@@ -89,20 +60,27 @@ def test_job_that_waits_for_slots_keeps_its_share_of_the_quota() -> None:
     assert placed(queue, *hosts, live=[ends_soon], quotas=[quota(max_slots=5)]) == ["small"]
 
 
-def test_a_job_larger_than_its_quota_does_not_block_its_project() -> None:
-    assert placed([job("never", 4), job("small", 2)], host("h", 8), quotas=[quota(max_slots=2)]) == ["small"]
+KEEPS_FILES = [job("new", 2), job("begun", 2, keeps_files=True), job("last", 1), job("other", 1, "q")]
 
 
-def test_job_too_large_for_every_host_keeps_no_share_of_the_quota() -> None:
-    assert placed([job("huge", 9), job("small", 2)], host("h", 8), quotas=[quota(max_slots=9)]) == ["small"]
-
-
-def test_no_attempt_is_preempted_for_a_job_held_back_by_its_quota() -> None:
-    humble = LiveAttempt(1, (-10, 0.0, "x"), {SlotClass("h", "gpu"): 4})
-    queue = [job("urgent", 4, priority=90)]
-    assert place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4)]).preemptions != []
-    decided = place_jobs(queue, [host("h", 0, 4)], [humble], [quota(max_slots=4, slots=1)])
-    assert (decided.preemptions, decided.reservations, decided.kept_for) == ([], [], {})
+@pytest.mark.parametrize(
+    ("queue", "limit", "expected"),
+    [
+        ([job("a", 2), job("b", 1), job("c", 1)], quota(max_slots=4, slots=1), ["a", "b"]),
+        ([job("a", 1)], quota(hours=(100.0, 100.0)), []),
+        ([job("a", 1)], quota(hours=(99.9, 100.0)), ["a"]),
+        ([job("a", 1)], quota(hours=(0.0, 0.0)), []),
+        (KEEPS_FILES, quota(max_slots=2, storage=(3.0, 3.0)), ["begun", "other"]),
+        (KEEPS_FILES, quota(max_slots=2, storage=(2.9, 3.0)), ["new", "other"]),
+        (KEEPS_FILES, quota(hours=(9.0, 9.0), storage=(3.0, 3.0)), ["other"]),
+        ([job("larger than the quota", 4), job("small", 2)], quota(max_slots=2), ["small"]),
+        ([job("larger than every host", 9), job("small", 2)], quota(max_slots=9), ["small"]),
+    ],
+)
+def test_a_project_gets_all_that_its_quota_allows_and_no_more(
+    queue: list[QueuedJob], limit: Quota, expected: list[str]
+) -> None:
+    assert placed(queue, host("h", 8), quotas=[limit]) == expected
 
 
 def test_jobs_held_back_by_a_quota_do_not_count_as_examined() -> None:
@@ -151,7 +129,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
     return draw(JOBS), hosts, live
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(clusters(), QUOTAS)
 def test_no_quota_is_exceeded_and_no_job_passes_a_held_back_job_of_its_project(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]
@@ -180,7 +158,7 @@ def test_no_quota_is_exceeded_and_no_job_passes_a_held_back_job_of_its_project(
             assert queued_gpus <= free_slots or job.job_id not in gpus_by_job
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(clusters(), QUOTAS)
 def test_a_job_held_back_by_its_quota_does_not_block_others(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]], quotas: tuple[Quota, ...]

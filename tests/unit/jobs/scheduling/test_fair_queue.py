@@ -74,25 +74,37 @@ def preempted(rules: Fair, attempts: Sequence[LiveAttempt], *jobs: QueuedJob) ->
     return {one.job_id: one.attempt_ids for one in decide(rules, attempts, *jobs).preemptions}
 
 
-def test_priority_comes_first_then_the_level_then_the_age() -> None:
-    jobs = [job("a", level=2), job("b", level=1), job("c"), job("d"), job("e", priority=60, level=2)]
-    assert in_turn(fair({ANN: 0.0}), *jobs) == ["e", "c", "d", "b", "a"]
+OLD = [job("a", level=2, waited_s=PATIENCE_S), job("b", waited_s=PATIENCE_S), job("c", waited_s=PATIENCE_S)]
+ALMOST_OLD = job("a", level=2, waited_s=PATIENCE_S - 1)
+OF_BEN = job("y", BEN)
 
 
-def test_users_of_a_project_take_turns() -> None:
-    jobs = [job(name, ANN) for name in ("a", "b", "c", "d")] + [job(name, BEN) for name in ("x", "y")]
-    assert in_turn(fair({ANN: 0.0, BEN: 0.0}), *jobs) == ["a", "x", "b", "y", "c", "d"]
-
-
-def test_who_used_less_comes_first_even_with_jobs_of_a_higher_level() -> None:
-    rules = fair({ANN: 100_000.0, BEN: 0.0})
-    assert in_turn(rules, job("a", ANN), job("b", ANN), job("y", BEN, level=2)) == ["y", "a", "b"]
-
-
-def test_a_little_more_usage_decides_only_within_a_level() -> None:
-    used_s = {ANN: 1_000_050.0, BEN: 1_000_000.0}
-    assert in_turn(fair(used_s), job("a", ANN), job("y", BEN)) == ["y", "a"]
-    assert in_turn(fair(used_s), job("a", ANN), job("y", BEN, level=1)) == ["a", "y"]
+@pytest.mark.parametrize(
+    ("used_s", "jobs", "old", "order"),
+    [
+        # first the priority, then the level, then the age
+        ({ANN: 0.0}, [job("a", level=2), job("b", level=1), job("c"), job("d"), job("e", priority=60, level=2)], [],
+         "ecdba"),
+        # users of a project take turns
+        ({ANN: 0.0, BEN: 0.0}, [*map(job, "abcd"), job("x", BEN), OF_BEN], [], "axbycd"),
+        # who used less comes first, even with jobs of a higher level
+        ({ANN: 1e5, BEN: 0.0}, [job("a"), job("b"), job("y", BEN, level=2)], [], "yab"),
+        # a little more usage decides only within a level
+        ({ANN: 1_000_050.0, BEN: 1e6}, [job("a"), OF_BEN], [], "ya"),
+        ({ANN: 1_000_050.0, BEN: 1e6}, [job("a"), job("y", BEN, level=1)], [], "ay"),
+        # a job that waited for long comes first, whatever its level
+        ({ANN: 1e6, BEN: 1e6}, [OLD[0], job("b"), OF_BEN], OLD[:1], "ayb"),
+        ({ANN: 1e6, BEN: 1e6}, [ALMOST_OLD, OF_BEN], [ALMOST_OLD], "ya"),
+        ({ANN: 0.0}, [*OLD, job("d")], OLD, "abcd"),
+        # but not if its account had more than its share, and not before a higher priority
+        ({ANN: 1.05e6, BEN: 1e6}, [OLD[1], OF_BEN], OLD[1:2], "yb"),
+        ({ANN: 0.0}, [OLD[0], job("z", priority=51)], OLD[:1], "za"),
+    ],
+)  # fmt: skip
+def test_jobs_come_in_turn(
+    used_s: Mapping[Account, float], jobs: Sequence[QueuedJob], old: Sequence[QueuedJob], order: str
+) -> None:
+    assert "".join(in_turn(fair(used_s), *jobs, oldest=old)) == order
 
 
 def test_projects_share_by_their_shares_and_not_by_their_users() -> None:
@@ -103,33 +115,7 @@ def test_projects_share_by_their_shares_and_not_by_their_users() -> None:
     assert double[CARA].entitled_part == pytest.approx(1 / 3)
     assert double[ANN].entitled_part == pytest.approx(1 / 3)
     assert double[ANN].used_part == pytest.approx(1 / 4)
-
-
-def test_an_account_alone_is_never_over_its_share() -> None:
-    assert not fair({ANN: 1e9}).standings()[ANN].is_over
-
-
-def test_an_old_job_that_waited_for_long_comes_first() -> None:
-    old = job("a", ANN, level=2, waited_s=PATIENCE_S)
-    used_s = {ANN: 1e6, BEN: 1e6}
-    assert in_turn(fair(used_s), old, job("b", ANN), job("y", BEN), oldest=[old]) == ["a", "y", "b"]
-    patient = job("a", ANN, level=2, waited_s=PATIENCE_S - 1)
-    assert in_turn(fair(used_s), patient, job("y", BEN), oldest=[patient]) == ["y", "a"]
-
-
-def test_who_had_more_than_the_share_is_not_first_for_having_waited() -> None:
-    old = job("a", ANN, waited_s=PATIENCE_S)
-    assert in_turn(fair({ANN: 1.05e6, BEN: 1e6}), old, job("y", BEN), oldest=[old]) == ["y", "a"]
-
-
-def test_jobs_that_waited_for_long_come_by_age_whatever_their_levels() -> None:
-    old = [job("a", level=2, waited_s=PATIENCE_S), job("b", waited_s=PATIENCE_S), job("c", waited_s=PATIENCE_S)]
-    assert in_turn(fair({ANN: 0.0}), *old, job("d"), oldest=old) == ["a", "b", "c", "d"]
-
-
-def test_priorities_stand_above_patience() -> None:
-    old = job("a", waited_s=PATIENCE_S)
-    assert in_turn(fair({ANN: 0.0}), old, job("z", priority=51), oldest=[old]) == ["z", "a"]
+    assert not fair({ANN: 1e9}).standings()[ANN].is_over, "it is alone"
 
 
 def test_a_new_job_takes_the_slot_of_the_last_submitted_long_one() -> None:

@@ -48,12 +48,6 @@ def test_jobs_are_placed_in_queue_order() -> None:
     assert placed(queue, host("ha", 4)) == {"first": {"ha": 2}, "second": {"ha": 2}}
 
 
-def test_a_job_gets_all_its_slots_or_none() -> None:
-    assert placed([job("four", 4)], host("ha", 3), host("hb", 0, capacity=4)) == {}
-    share = Share("ha", (0, 1, 2), ("gpu",) * 3)
-    assert place_jobs([job("three", 3)], [host("ha", 3)]).placements == [Placement("three", (share,))]
-
-
 def test_job_goes_to_the_fullest_host_that_can_hold_it() -> None:
     queue = [job("two", 2), job("eight", 8)]
     assert placed(queue, host("roomy", 8), host("full", 1), host("tight", 2)) == {
@@ -78,45 +72,11 @@ def test_job_that_takes_either_device_waits_for_gpus_that_are_busy_or_out_of_rea
     assert placed([job("any", 2)], hosts[0]) == {"any": {"cpu": 2}}
 
 
-def test_job_never_mixes_gpu_and_cpu_slots() -> None:
-    assert placed([job("four", 4)], host("cpu", 2, kind="cpu"), host("gpu", 2)) == {}
-
-
-def test_job_waits_for_the_device_it_asks_for() -> None:
-    assert placed([job("gpu", 1, device="gpu")], host("cpu", 8, kind="cpu")) == {}
-    assert placed([job("cpu", 1, device="cpu")], host("gpu", 8)) == {}
-
-
 def test_pack_takes_the_fewest_hosts_and_among_them_the_fullest() -> None:
     hosts = [host("ha", 4), host("hb", 3), host("hc", 2), host("hd", 3)]
     assert placed([job("four", 4)], *hosts) == {"four": {"ha": 4}}
     assert placed([job("six", 6)], *hosts) == {"six": {"hb": 3, "hd": 3}}
     assert placed([job("eight", 8)], *hosts) == {"eight": {"ha": 2, "hb": 2, "hc": 2, "hd": 2}}
-
-
-def test_job_takes_the_same_number_of_slots_on_each_host() -> None:
-    assert placed([job("five", 5)], host("ha", 3), host("hb", 3)) == {}
-    assert placed([job("nine", 9)], host("ha", 3), host("hb", 3), host("hc", 4)) == {
-        "nine": {"ha": 3, "hb": 3, "hc": 3}
-    }
-
-
-def test_job_spans_only_hosts_that_can_work_together() -> None:
-    hosts = [
-        host("ha", 2, peers="eth0"),
-        host("hb", 2, peers="ib0"),
-        host("hc", 2, peers=None),
-        host("hd", 2, peers=None),
-    ]
-    assert placed([job("four", 4)], *hosts) == {}
-    assert placed([job("four", 4)], *hosts, host("he", 2, peers="ib0")) == {"four": {"hb": 2, "he": 2}}
-    assert placed([job("two", 2)], hosts[2]) == {"two": {"hc": 2}}
-
-
-def test_single_host_job_waits_until_one_host_has_room() -> None:
-    hosts = [host("ha", 2, capacity=4), host("hb", 2)]
-    assert placed([job("four", 4, placement="single_host")], *hosts) == {}
-    assert placed([job("two", 2, placement="single_host")], *hosts) == {"two": {"ha": 2}}
 
 
 def test_spread_takes_the_most_hosts_and_among_them_the_emptiest() -> None:
@@ -158,25 +118,29 @@ def placed_gpus(gpus: int, fewest_gpus: int | None, *capacities: int, **request:
     return sum(one.gpus for one in place_jobs([waiting], hosts).placements)
 
 
-def test_restart_takes_fewer_gpus_down_to_its_minimum_when_hosts_are_too_small() -> None:
-    assert placed_gpus(8, 2, 4, 6) == 6
-    assert placed_gpus(8, 2, 4, 8) == 8
-    assert placed_gpus(8, None, 4, 6) == 0
-    assert placed_gpus(8, 8, 4, 6) == 0
-    assert placed_gpus(8, 5, 4) == 0
-    assert placed_gpus(8, 2) == 0
-
-
-def test_fewer_gpus_are_divided_equally_among_hosts_that_work_together() -> None:
-    assert placed_gpus(12, 2, 4, 5, peers="eth0") == 8
-    assert placed_gpus(12, 2, 4, 5, placement="single_host", peers="eth0") == 5
-    assert placed_gpus(12, 2, 3, 4, 3, peers="eth0") == 9
-
-
-def test_fewer_gpus_still_divide_a_global_batch() -> None:
-    assert placed_gpus(8, 1, 6, global_batch=64) == 4
-    assert placed_gpus(9, 2, 8, global_batch=27) == 3
-    assert placed_gpus(9, 4, 8, global_batch=27) == 0
+@pytest.mark.parametrize(
+    ("gpus", "fewest_gpus", "capacities", "request_", "placed_on"),
+    [
+        (8, 2, (4, 6), {}, 6),
+        (8, 2, (4, 8), {}, 8),
+        (8, None, (4, 6), {}, 0),
+        (8, 8, (4, 6), {}, 0),
+        (8, 5, (4,), {}, 0),
+        (8, 2, (), {}, 0),
+        # in equal parts, among hosts that work together
+        (12, 2, (4, 5), {"peers": "eth0"}, 8),
+        (12, 2, (4, 5), {"peers": "eth0", "placement": "single_host"}, 5),
+        (12, 2, (3, 4, 3), {"peers": "eth0"}, 9),
+        # in parts that divide the global batch
+        (8, 1, (6,), {"global_batch": 64}, 4),
+        (9, 2, (8,), {"global_batch": 27}, 3),
+        (9, 4, (8,), {"global_batch": 27}, 0),
+    ],
+)
+def test_a_restart_takes_fewer_gpus_down_to_its_minimum_when_hosts_are_too_small(
+    gpus: int, fewest_gpus: int | None, capacities: tuple[int, ...], request_: dict[str, Any], placed_on: int
+) -> None:
+    assert placed_gpus(gpus, fewest_gpus, *capacities, **request_) == placed_on
 
 
 def test_restart_waits_for_a_busy_host_instead_of_taking_fewer_gpus() -> None:
@@ -202,11 +166,6 @@ def test_job_passes_a_blocked_job_only_if_it_does_not_delay_it(
     assert decided.kept_for == {"ha": "large"}
 
 
-def test_jobs_ahead_of_a_blocked_job_still_start() -> None:
-    decided = place_jobs([job("ahead", 1), LARGE, job("behind", 1)], [BUSY], [live(1, {"ha": 6})])
-    assert where(decided) == {"ahead": {"ha": 1}}
-
-
 def test_blocked_job_reserves_only_the_slots_it_needs() -> None:
     queue = [job("large", 6, device="gpu"), job("long", 2), job("longer", 1), job("on-cpu", 1, device="cpu")]
     hosts = [BUSY, host("small", 1, capacity=4, peers=None), host("cpu", 8, kind="cpu")]
@@ -216,26 +175,12 @@ def test_blocked_job_reserves_only_the_slots_it_needs() -> None:
     assert place_jobs(queue, hosts, [live(1, {"ha": 6}, ends_in_s=10)]).kept_for == {"ha": "large"}
 
 
-def test_slots_beyond_a_reservation_are_given_only_once() -> None:
-    queue = [job("large", 6), job("m", 1), job("n", 1), job("o", 1), job("short", 1, estimate_s=10)]
-    decided = place_jobs(queue, [host("ha", 4, capacity=8)], [live(1, {"ha": 4}, ends_in_s=10)])
-    assert [(one.job_id, one.due_s) for one in decided.placements] == [("m", None), ("n", None), ("short", 10)]
-
-
 def test_reservation_is_made_where_slots_come_free_first() -> None:
     hosts = [host("ha", 4, capacity=8, peers=None), host("hb", 4, capacity=8, peers=None)]
     busy = [live(1, {"ha": 4}, ends_in_s=50), live(2, {"hb": 4}, ends_in_s=20)]
     assert place_jobs([LARGE], hosts, busy).kept_for == {"hb": "large"}
     unknown = [replace(busy[0], ends_in_s=None), replace(busy[1], ends_in_s=None)]
     assert place_jobs([LARGE], hosts, unknown).kept_for == {"ha": "large"}  # the older attempt is assumed to end first
-
-
-def test_reservations_count_placements_of_the_same_pass() -> None:
-    queue = [job("a", 8, estimate_s=30), LARGE, job("passing", 2, estimate_s=30), job("long", 2, estimate_s=31)]
-    hosts = [host("ha", 8, peers=None), host("hb", 2, capacity=8, peers=None)]
-    decided = place_jobs(queue, hosts, [live(1, {"hb": 6}, ends_in_s=30)])
-    assert where(decided) == {"a": {"ha": 8}, "passing": {"hb": 2}}
-    assert decided.reservations[0].at_s == 30
 
 
 def test_first_blocked_jobs_get_reservations_in_turn() -> None:
@@ -275,30 +220,6 @@ def test_lowest_priority_is_preempted_first_and_among_equals_the_youngest() -> N
     assert preemptions_of([URGENT], FULL, *attempts) == [Preemption("urgent", (2,))]
 
 
-def test_only_attempts_of_lower_priority_are_preempted() -> None:
-    attempts = [live(1, {"ha": 4}, priority=90), live(2, {"hb": 4}, priority=91)]
-    assert preemptions_of([URGENT], FULL, *attempts) == []
-
-
-def test_no_attempt_is_preempted_without_need() -> None:
-    hosts = [host("ha", 1, capacity=4, peers=None), host("hb", 0, capacity=4, peers=None)]
-    attempts = [
-        live(1, {"hb": 1}, priority=1),
-        live(2, {"ha": 1}, priority=2),
-        live(3, {"ha": 2}, priority=3),
-        live(4, {"hb": 3}),
-    ]
-    assert preemptions_of([URGENT], hosts, *attempts) == [Preemption("urgent", (2, 3))]
-    assert preemptions_of([job("urgent", 3, priority=90)], hosts, *attempts) == [Preemption("urgent", (3,))]
-
-
-def test_no_attempt_is_preempted_for_a_job_that_still_would_not_fit() -> None:
-    attempts = [live(1, {"ha": 2}, priority=10), live(2, {"ha": 2}, priority=90), live(3, {}, priority=10)]
-    alone = [host("ha", 0, capacity=4)]
-    assert preemptions_of([job("urgent", 3, priority=90)], alone, *attempts) == []
-    assert preemptions_of([job("giant", 5, priority=90)], alone, *attempts) == []
-
-
 def test_no_attempt_is_preempted_if_leaving_attempts_free_enough_slots() -> None:
     attempts = [live(1, {"ha": 4}, priority=99, leaving=True), live(2, {"hb": 4}, priority=10)]
     decided = place_jobs([URGENT, job("later", 4, priority=80)], FULL, attempts)
@@ -315,15 +236,7 @@ def test_slots_freed_by_preemption_go_to_the_job_that_needs_them() -> None:
     assert decided.placements == []
 
 
-def test_overdue_attempt_is_preempted_for_jobs_that_it_passed() -> None:
-    late = live(1, {"ha": 4}, name="b", overdue=True)
-    alone = [host("ha", 0, capacity=4)]
-    assert preemptions_of([job("a", 4)], alone, late) == [Preemption("a", (1,))]
-    assert preemptions_of([job("c", 4)], alone, late) == []  # the attempt is ahead of c
-    assert preemptions_of([job("a", 4)], alone, replace(late, overdue=False)) == []
-
-
-A100, A100_40, H100, CPU = ("gpu", "NVIDIA A100", 80), ("gpu", "NVIDIA A100", 40), ("gpu", "NVIDIA H100", 94), ("cpu",)
+A100, H100 = ("gpu", "NVIDIA A100", 80), ("gpu", "NVIDIA H100", 94)
 
 
 def mixed_host(name: str, *groups: tuple[tuple[Any, ...], int], busy: int = 0, links: Links | None = None) -> HostSlots:
@@ -348,45 +261,12 @@ def indices(*hosts: HostSlots, **jobs: QueuedJob) -> dict[str, list[int]]:
     return {name: [index for _, index in slots] for name, slots in slots_in(place_jobs(jobs.values(), hosts)).items()}
 
 
-def test_a_job_never_mixes_models_unless_it_may() -> None:
-    two_and_two = mixed_host("ha", (A100, 2), (H100, 2))
-    assert indices(two_and_two, a=job("a", 4)) == {}
-    assert indices(two_and_two, a=job("a", 4, mixed_gpus=True)) == {"a": [0, 1, 2, 3]}
-    assert indices(two_and_two, a=job("a", 2), b=job("b", 2)) == {"a": [0, 1], "b": [2, 3]}
-    over_hosts = [mixed_host("ha", (A100, 2), (H100, 1)), mixed_host("hb", (H100, 2))]
-    assert placed([job("a", 4)], *over_hosts) == {}
-    assert placed([job("a", 2, placement="spread")], *over_hosts) == {"a": {"ha": 1, "hb": 1}}
-    assert slots_in(place_jobs([job("a", 2, placement="spread")], over_hosts)) == {"a": [("ha", 2), ("hb", 0)]}
-    assert placed([job("a", 4, mixed_gpus=True)], *over_hosts) == {"a": {"ha": 2, "hb": 2}}
-
-
 def test_a_job_that_may_mix_models_takes_one_if_that_needs_no_more_hosts() -> None:
     assert indices(mixed_host("ha", (A100, 1), (H100, 3)), a=job("a", 2, mixed_gpus=True)) == {"a": [1, 2]}
     hosts = [mixed_host("ha", (A100, 2), (H100, 2)), mixed_host("hb", (A100, 2))]
     assert placed([job("a", 4, mixed_gpus=True)], *hosts) == {"a": {"ha": 4}}
     three_kinds = mixed_host("ha", (A100, 1), (H100, 2), (("gpu", "T4", 16), 3))
     assert sorted(indices(three_kinds, a=job("a", 5, mixed_gpus=True))["a"]) == [1, 2, 3, 4, 5]
-
-
-def test_a_job_gets_only_the_model_and_the_memory_that_it_asks_for() -> None:
-    both = mixed_host("ha", (A100_40, 2), (A100, 2), (H100, 2))
-    assert indices(both, a=job("a", 2, gpu_model="h100")) == {"a": [4, 5]}
-    assert indices(both, a=job("a", 2, gpu_memory_gb=80.0)) == {"a": [2, 3]}
-    assert indices(both, a=job("a", 2, gpu_model="nvidia a", gpu_memory_gb=41.5)) == {"a": [2, 3]}
-    assert indices(both, a=job("a", 4, gpu_model="A100")) == {"a": [0, 1, 2, 3]}  # one model with two sizes of memory
-    assert indices(both, a=job("a", 4, gpu_memory_gb=80.0)) == {}
-    assert indices(both, a=job("a", 4, gpu_memory_gb=80.0, mixed_gpus=True)) == {"a": [2, 3, 4, 5]}
-    assert indices(both, a=job("a", 1, gpu_model="b200"), b=job("b", 1, gpu_memory_gb=94.1)) == {}
-    unknown = mixed_host("ha", (("gpu", "NVIDIA A100"), 2))
-    assert indices(unknown, a=job("a", 1, gpu_memory_gb=0.1), b=job("b", 1, gpu_model="a100")) == {"b": [0]}
-
-
-def test_a_job_that_chooses_gpus_takes_no_cpu_slots_and_others_take_no_gpus() -> None:
-    beside = mixed_host("ha", (A100, 2), (CPU, 4))
-    assert indices(beside, a=job("a", 2), b=job("b", 3, device="cpu")) == {"a": [0, 1], "b": [2, 3, 4]}
-    assert indices(beside, a=job("a", 4), b=job("b", 4, mixed_gpus=True), c=job("c", 1)) == {"c": [0]}
-    for choice in ({"gpu_model": "a100"}, {"gpu_memory_gb": 1.0}, {"mixed_gpus": True}):
-        assert placed([job("a", 1, **choice)], host("hb", 4, kind="cpu")) == {}
 
 
 def test_slots_of_one_model_are_kept_and_others_are_not() -> None:
@@ -397,18 +277,6 @@ def test_slots_of_one_model_are_kept_and_others_are_not() -> None:
     assert slots_in(decided) == {"long": [("ha", 6), ("ha", 7)]}
     assert decided.kept_for == {"ha": "large"}
     assert dict(decided.reservations[0].shares) == {slots_of("ha", A100): 4}
-
-
-def test_attempts_on_another_model_are_not_preempted() -> None:
-    full = mixed_host("ha", (A100, 2), (H100, 2), busy=2)
-    cheap = LiveAttempt(1, order("0", 1), {slots_of("ha", A100): 2})
-    costly = LiveAttempt(2, order("0", 2), {slots_of("ha", H100): 2})
-    urgent = job("urgent", 1, priority=90, gpu_model="h100")
-    assert preemptions_of([urgent], [full], cheap, costly) == [Preemption("urgent", (2,))]
-    assert preemptions_of([urgent], [full], cheap, replace(costly, order=order("0", 95))) == []
-    assert preemptions_of([job("urgent", 4, priority=90)], [full], cheap, costly) == []
-    both = job("urgent", 4, priority=90, mixed_gpus=True)
-    assert [sorted(one.attempt_ids) for one in preemptions_of([both], [full], cheap, costly)] == [[1, 2]]
 
 
 def test_a_restart_takes_fewer_gpus_of_one_model() -> None:

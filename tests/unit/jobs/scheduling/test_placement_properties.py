@@ -164,7 +164,7 @@ def test_the_head_of_the_queue_is_placed_whenever_it_fits(
     assert bool(decided.placements or decided.reservations) == holds(head.request, hosts, capacity_of(hosts))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(clusters())
 def test_only_needed_attempts_are_preempted(
     queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
@@ -278,7 +278,7 @@ ARRIVING = st.builds(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(
     ALL_ALIKE | two_models(),
     st.lists(st.tuples(st.integers(0, 6), st.integers(1, 8), ARRIVING), min_size=4, max_size=30),

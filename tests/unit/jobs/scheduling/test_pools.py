@@ -58,38 +58,37 @@ def pooled(decided: PlacementPass) -> list[str]:
     return [one.job_id for one in decided.pooled]
 
 
-def test_hosts_with_room_come_first_and_then_the_pool_takes_all() -> None:
-    queue = [job("a", 2), job("b", 2), job("c", 2), job("d", 16)]
-    decided = place_jobs(queue, [alike("ha", "gpu", 3, 4)], pools=[TYPED])
-    assert [one.job_id for one in decided.placements] == ["a"]
-    assert pooled(decided) == ["b", "c", "d"]
-    assert decided.pooled[2] == PooledJob("d", "slurm:main", Shape(2, 8, "gpu", gpu_type="a100"))
+QUOTA = Quota("p", max_slots=5, max_gpu_hours=None, slots=1, gpu_hours=0.0, renews_at=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("queue", "free", "more", "placed", "in_pool"),
+    [
+        # hosts with room come first
+        ([job("a", 2), job("b", 2), job("c", 2), job("d", 16)], 3, {}, ["a"], ["b", "c", "d"]),
+        # a job goes only to the pool that it names
+        ([job("a", 2, pool="slurm:main"), job("b", 2, pool="slurm:other"), job("c", 2)], 8, {}, ["c"], ["a"]),
+        # a job that may shrink gets all its GPUs in the pool
+        ([job("a", 16, fewest_gpus=2)], 4, {}, [], ["a"]),
+        ([job("a", 16, fewest_gpus=2)], 4, {"pools": []}, ["a"], []),
+        # a pool with a problem takes none, and quotas hold in a pool
+        ([job("a", 2)], 0, {"pools": [pool(node("a1", a100=8), problem="the controller is away")]}, [], []),
+        ([job("a", 2), job("b", 2), job("c", 1)], 0, {"quotas": [QUOTA]}, [], ["a", "b"]),
+    ],
+)
+def test_the_pool_takes_what_no_host_has_room_for(
+    queue: list[QueuedJob], free: int, more: dict[str, Any], placed: list[str], in_pool: list[str]
+) -> None:
+    decided = place_jobs(queue, [alike("ha", "gpu", free)] if free else [], **{"pools": [TYPED]} | more)
+    assert [one.job_id for one in decided.placements] == placed
+    assert pooled(decided) == in_pool
+
+
+def test_a_job_in_the_pool_reserves_no_slots_of_hosts() -> None:
+    decided = place_jobs([job("d", 16)], [alike("ha", "gpu", 1, 4)], pools=[TYPED])
+    assert decided.pooled == [PooledJob("d", "slurm:main", Shape(2, 8, "gpu", gpu_type="a100"))]
     assert not decided.reservations
     assert not decided.is_over
-
-
-def test_a_job_goes_only_to_the_pool_that_it_names() -> None:
-    queue = [job("a", 2, pool="slurm:main"), job("b", 2, pool="slurm:other"), job("c", 2)]
-    decided = place_jobs(queue, [alike("ha", "gpu", 8)], pools=[TYPED])
-    assert pooled(decided) == ["a"]
-    assert [one.job_id for one in decided.placements] == ["c"]
-
-
-def test_a_job_that_may_shrink_gets_all_its_gpus_in_the_pool() -> None:
-    decided = place_jobs([job("a", 16, fewest_gpus=2)], [alike("ha", "gpu", 4)], pools=[TYPED])
-    assert pooled(decided) == ["a"]
-    assert place_jobs([job("a", 16, fewest_gpus=2)], [alike("ha", "gpu", 4)]).placements
-
-
-def test_a_pool_with_a_problem_takes_none() -> None:
-    decided = place_jobs([job("a", 2)], [], pools=[pool(node("a1", a100=8), problem="the controller is away")])
-    assert not pooled(decided)
-
-
-def test_quotas_hold_in_a_pool() -> None:
-    quota = Quota("p", max_slots=5, max_gpu_hours=None, slots=1, gpu_hours=0.0, renews_at=None)  # type: ignore[arg-type]
-    decided = place_jobs([job("a", 2), job("b", 2), job("c", 1)], [], quotas=[quota], pools=[TYPED])
-    assert pooled(decided) == ["a", "b"]
 
 
 STATES = ("idle", "mixed", "idle", "down")

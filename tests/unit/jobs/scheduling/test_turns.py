@@ -109,7 +109,7 @@ NOT_FIRST_ANY_MORE = Moment(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(moments())
 @example(NOT_FIRST_ANY_MORE)
 def test_who_made_room_comes_after_the_job_that_needed_it(moment: Moment) -> None:
