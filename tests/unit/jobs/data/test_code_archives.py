@@ -50,26 +50,18 @@ def test_programs_stay_executable_and_lose_every_special_mode(tmp_path: Path) ->
     assert modes == {"run.sh": 0o700, "data.txt": 0o600}
 
 
+# The guards against hostile archives are those of `jobs.data.archives`. Here is one case of each kind.
 HOSTILE = {
     "link out": (tar_of({"a.py": b""}, member("out", tarfile.SYMTYPE, "/etc/passwd")), "belongs to a link"),
-    "link inside": (tar_of({"a.py": b""}, member("b.py", tarfile.SYMTYPE, "a.py")), "belongs to a link"),
-    "hard link": (tar_of({"a.py": b""}, member("b.py", tarfile.LNKTYPE, "/etc/shadow")), "belongs to a link"),
     "link in a zip": (zip_link("out", "/etc/passwd"), "belongs to a link"),
-    "device": (tar_of({"a.py": b""}, member("null", tarfile.CHRTYPE)), "belongs to a link, a device"),
-    "pipe": (tar_of({"a.py": b""}, member("pipe", tarfile.FIFOTYPE)), "belongs to a link, a device"),
     "name that leads outside": (tar_of({"../a.py": b""}), "leads outside the archive"),
-    "absolute name": (tar_of({"/tmp/a.py": b""}), "is absolute"),
     "name twice": (tar_of({"a.py": b"", "./a.py": b""}), "occurs twice"),
-    "names that differ in case": (zip_of({"a.py": b"", "A.py": b""}), "occurs twice"),
-    "long name": (tar_of({"a" * 256: b""}), "is too long"),
     "bomb": (gzipped(tar_of({"zeros": bytes(80_000_000)})), "bytes come out of it"),
     "too many files": (tar_of({f"{number}.py": b"" for number in range(MOST_FILES + 1)}), "more than 10000 files"),
-    "no file": (tar_of({}, member("a", tarfile.DIRTYPE)), "no file in the archive"),
     "nothing": (b"", "no file in the archive"),
     "no archive": (b"print('train')\n", "not a known kind of archive: .tar.gz, .tar or .zip"),
     "archive for data alone": (b"\x28\xb5\x2f\xfd" + bytes(100), "not a known kind of archive"),
     "cut off": (ARCHIVES["tar.gz"][:-20], "cannot be read"),
-    "damaged": (ARCHIVES["tar.gz"][:40] + b"\xff" * 20 + ARCHIVES["tar.gz"][60:], "cannot be read"),
 }
 
 
@@ -83,18 +75,14 @@ def test_hostile_archive_is_refused_with_a_reason(case: str, read: Callable[[Pat
     assert outside == set()
 
 
-def test_name_that_reorders_text_is_refused(tmp_path: Path) -> None:
+def test_names_that_reorder_text_or_take_megabytes_and_more_bytes_than_the_caller_allows_are_refused(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(BadArchive, match="unprintable characters"):
         inspect(written(tmp_path, zip_of({"a\u202eyp.txt": b""})))
-
-
-def test_names_that_take_megabytes_are_refused(tmp_path: Path) -> None:
     folder = "/".join(["d" * 200] * 4)
     with pytest.raises(BadArchive, match="names take more than a megabyte"):
         inspect(written(tmp_path, tar_of({f"{folder}/{number}": b"" for number in range(1500)})))
-
-
-def test_limit_of_the_caller_counts(tmp_path: Path) -> None:
     with pytest.raises(BadArchive, match="more than 1000 bytes come out"):
         inspect(written(tmp_path, tar_of({"a.py": bytes(2000)})), most_bytes=1000)
 

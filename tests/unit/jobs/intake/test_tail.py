@@ -32,27 +32,20 @@ def everything(tail: Tail) -> list[bytes]:
     return all_lines + lines
 
 
-def test_lines_are_read_without_their_line_ends(file: Path) -> None:
-    append(file, b"one\ntwo\n\nfour\n")
-    assert Tail(file).read() == ([b"one", b"two", b"", b"four"], 14)
-
-
-def test_read_does_not_move_the_offset(file: Path) -> None:
-    append(file, b"one\n")
+def test_lines_are_read_from_the_offset_without_their_line_ends(file: Path) -> None:
     tail = Tail(file)
-    assert tail.read() == tail.read() == ([b"one"], 4)
-    assert tail.offset == 0
+    assert tail.read() == tail.read(final=True) == ([], 0), "there is no file yet"
+    append(file, b"one\ntwo\n\nfour\n")
+    assert tail.read() == tail.read() == ([b"one", b"two", b"", b"four"], 14)
+    assert tail.offset == 0, "the caller moves it"
+    assert Tail(file, offset=4).read() == ([b"two", b"", b"four"], 14)
+    assert Tail(file, offset=14).read() == ([], 14)
 
 
-def test_read_starts_at_the_offset(file: Path) -> None:
-    append(file, b"one\ntwo\n")
-    assert Tail(file, offset=4).read() == ([b"two"], 8)
-    assert Tail(file, offset=8).read() == ([], 8)
-
-
-def test_unfinished_last_line_is_left_until_it_is_complete(file: Path) -> None:
+def test_unfinished_last_line_is_left_until_it_is_complete_or_the_file_ends(file: Path) -> None:
     append(file, b"one\ntw")
     tail = Tail(file)
+    assert tail.read(final=True) == ([b"one", b"tw"], 6)
     lines, tail.offset = tail.read()
     assert (lines, tail.offset) == ([b"one"], 4)
     assert tail.read() == ([], 4)
@@ -60,28 +53,12 @@ def test_unfinished_last_line_is_left_until_it_is_complete(file: Path) -> None:
     assert tail.read() == ([b"two"], 8)
 
 
-def test_final_read_returns_an_unfinished_last_line(file: Path) -> None:
-    append(file, b"one\ntw")
-    assert Tail(file).read(final=True) == ([b"one", b"tw"], 6)
-    assert Tail(file, offset=6).read(final=True) == ([], 6)
-
-
-def test_missing_file_has_no_lines_until_it_appears(file: Path) -> None:
-    tail = Tail(file)
-    assert tail.read() == tail.read(final=True) == ([], 0)
-    append(file, b"late\n")
-    assert tail.read() == ([b"late"], 5)
-
-
-def test_long_line_is_returned_in_pieces(file: Path) -> None:
-    append(file, b"a" * (2 * MAX_LINE_BYTES + 5) + b"\nnext\n")
-    lines, _ = Tail(file).read()
-    assert [len(line) for line in lines] == [MAX_LINE_BYTES, MAX_LINE_BYTES, 5, 4]
-
-
-def test_unfinished_line_is_returned_once_it_reaches_the_limit(file: Path) -> None:
+def test_long_line_is_returned_in_pieces_before_it_ends(file: Path) -> None:
     append(file, b"a" * MAX_LINE_BYTES)
     assert Tail(file).read() == ([b"a" * MAX_LINE_BYTES], MAX_LINE_BYTES)
+    append(file, b"a" * (MAX_LINE_BYTES + 5) + b"\nnext\n")
+    lines, _ = Tail(file).read()
+    assert [len(line) for line in lines] == [MAX_LINE_BYTES, MAX_LINE_BYTES, 5, 4]
 
 
 def test_a_longer_limit_keeps_a_long_line_whole(file: Path) -> None:

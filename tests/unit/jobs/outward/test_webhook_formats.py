@@ -58,10 +58,7 @@ def test_a_notice_of_a_job_that_never_began_and_of_an_older_message_says_what_is
     notice = notice_of(payload)
     assert (notice.title, notice.tone, notice.link) == ("chips-8gpu cancelled", "neutral", None)
     assert [name for name, _ in notice.facts] == ["of", "job"]
-
-
-def test_a_link_is_only_a_whole_address() -> None:
-    assert notice_of(message(urls={"page": "/jobs/3k9v0t2m7x1q"})).link is None
+    assert notice_of(message(urls={"page": "/jobs/3k9v0t2m7x1q"})).link is None, "it is no whole address"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +101,7 @@ def test_a_notice_of_a_study_and_a_ping() -> None:
     assert notice_of({"event": "ping", "webhook": "5d8w"}).facts == (("webhook", "5d8w"),)
 
 
-def test_a_message_for_slack_has_blocks_and_a_text_for_notifications() -> None:
+def test_a_message_for_slack_has_blocks_and_a_text_and_what_people_typed_has_no_meaning_there() -> None:
     (block,) = (sent := document("slack", message()))["blocks"]
     (section,) = block["elements"]
     assert (block["type"], section["type"]) == ("rich_text", "rich_text_section")
@@ -118,9 +115,6 @@ def test_a_message_for_slack_has_blocks_and_a_text_for_notifications() -> None:
     assert sent["text"].split("\n") == [
         "chips-8gpu failed", "why: out of memory", "error: rank 3: no memory", f"<{PAGE}|Open it in Hora>",
     ]  # fmt: skip
-
-
-def test_what_people_typed_has_no_meaning_in_slack() -> None:
     sent = document("slack", message(name=HOSTILE, error=HOSTILE, urls={}))
     assert "&lt;!channel&gt; &lt;" in sent["text"]
     assert not {"<", ">"} & set(sent["text"])
@@ -132,7 +126,7 @@ def test_what_people_typed_has_no_meaning_in_slack() -> None:
     assert HOSTILE in strings(elements)
 
 
-def test_a_message_for_teams_has_one_adaptive_card() -> None:
+def test_a_message_for_teams_has_one_adaptive_card_and_what_people_typed_has_no_meaning_there() -> None:
     sent = document("teams", message())
     (attachment,) = sent["attachments"]
     card = attachment["content"]
@@ -142,9 +136,6 @@ def test_a_message_for_teams_has_one_adaptive_card() -> None:
     assert card["body"][0]["inlines"][0]["color"] == "attention"
     assert [run["text"] for run in card["body"][1]["inlines"]] == ["why: ", "out of memory"]
     assert card["actions"] == [{"type": "Action.OpenUrl", "title": "Open it in Hora", "url": PAGE}]
-
-
-def test_what_people_typed_has_no_meaning_in_teams() -> None:
     card = document("teams", message(name=HOSTILE, error=HOSTILE, urls={}))["attachments"][0]["content"]
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}  # read as Markdown: TextBlock, FactSet
     assert {run["type"] for block in card["body"] for run in block["inlines"]} == {"TextRun"}
@@ -157,11 +148,7 @@ def test_long_texts_fit_into_a_message(chosen_format: str) -> None:
     payload = message(name="&" * 128, error="<" * 100_000)
     assert len(body_in(chosen_format, payload)) < 20_000
     assert notice_of(message(name="n" * 1000)).title == "n" * 139 + "… failed"
-
-
-def test_horas_own_format_is_the_stored_message() -> None:
-    payload = message()
-    assert document("hora", payload) == payload
+    assert document("hora", payload) == payload, "Hora's own format is the stored message"
     assert body_in("hora", payload) == body_in("hora", dict(reversed(payload.items())))
 
 

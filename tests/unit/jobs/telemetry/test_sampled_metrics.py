@@ -14,7 +14,6 @@ from jobs.telemetry.sampled_metrics import (
     GPU_METRICS,
     HOST_METRICS,
     METRIC_NAMES,
-    SAMPLED_METRICS,
     SLOT_METRICS,
 )
 from worker.host.gpus import GpuReading
@@ -45,16 +44,3 @@ def test_samplers_read_every_metric_and_no_other() -> None:
 def test_api_accepts_every_metric() -> None:
     assert get_args(SampleMetric) == METRIC_NAMES
     assert get_args(HostMetric) == tuple(HOST_METRICS)
-
-
-def test_exported_metric_names_are_unique() -> None:
-    exported = [one.name for metric in SAMPLED_METRICS for one in (metric.gauge, metric.mirrored) if one is not None]
-    assert len(exported) == len(set(exported))
-
-
-def test_metric_units_match_the_metric_names() -> None:
-    units = {"_percent": "percent", "_bytes": "bytes", "_w": "watts", "_c": "celsius", "_mhz": "megahertz",
-             "_bytes_per_s": "bytes per second"}  # fmt: skip
-    for metric in SAMPLED_METRICS:
-        named = [unit for ending, unit in units.items() if metric.name.endswith(ending)]
-        assert metric.unit in named or not named
