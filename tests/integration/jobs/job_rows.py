@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, undefer_group
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot, Study
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import Lease, new_id, transition
+from jobs.lifecycle.store import Lease, new_id, request_cancel, transition
 from jobs.lifecycle.submission import Idempotency, StudyPlace, earlier_job, write_job, write_jobs
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import Spec, spec_from
@@ -148,6 +148,22 @@ def drain_host(sessions: Sessions, name: str) -> None:
     """Drain a host."""
     with sessions.begin() as session:
         session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
+
+
+def end_attempt(
+    sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETED, *, releases: bool = True
+) -> None:
+    """End an attempt, and release its slots if nothing else is said."""
+    with sessions.begin() as session:
+        leases.end(session, lease, reason)
+        if releases:
+            leases.release(session, lease.attempt_id)
+
+
+def cancel(sessions: Sessions, job_id: str) -> Job:
+    """Ask for the cancel of a job."""
+    with sessions.begin() as session:
+        return request_cancel(session, job_id)
 
 
 def reservations(sessions: Sessions) -> dict[str, str | None]:

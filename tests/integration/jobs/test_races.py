@@ -39,6 +39,14 @@ def at_once(actions: list[Callable[[], T]]) -> list[T]:
         return [one.result() for one in [pool.submit(run, action) for action in actions]]
 
 
+def placed(sessions: Sessions, job_id: str, host: str = "ha") -> leases.Lease | None:
+    """The lease of a job if it is placed."""
+    try:
+        return job_rows.an_attempt(sessions, job_id, host=host)
+    except job_rows.NotPlaced:
+        return None
+
+
 def test_only_one_of_eight_concurrent_claims_succeeds(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     for _ in range(10):
@@ -50,16 +58,13 @@ def test_only_one_of_eight_concurrent_claims_succeeds(sessions: Sessions) -> Non
 
         claims = at_once([claim] * THREADS)
         assert [one for one in claims if one is not None] == [lease]
-        with sessions.begin() as session:
-            leases.end(session, lease, EndReason.COMPLETED)
-            leases.release(session, lease.attempt_id)
+        job_rows.end_attempt(sessions, lease)
 
 
 def test_a_late_release_leaves_the_next_attempt_its_slots(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     first, other = (job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=slots) for slots in ([0], [1]))
-    with sessions.begin() as session:
-        leases.end(session, first, EndReason.COMPLETED)
+    job_rows.end_attempt(sessions, first, EndReason.COMPLETED, releases=False)
 
     def release() -> None:
         with sessions.begin() as session:
@@ -75,27 +80,21 @@ def test_a_late_release_leaves_the_next_attempt_its_slots(sessions: Sessions) ->
     assert job_rows.holders(sessions) == [other.attempt_id] * 2
 
 
-def test_only_one_of_eight_placements_of_the_same_slots_succeeds(sessions: Sessions) -> None:
+def test_only_one_of_eight_placements_of_the_same_slots_or_of_the_same_job_succeeds(sessions: Sessions) -> None:
     job_rows.a_host(sessions)
     for _ in range(10):
-
-        def place(job_id: str) -> bool:
-            try:
-                job_rows.an_attempt(sessions, job_id)
-            except job_rows.NotPlaced:
-                return False
-            return True
-
         jobs = [job_rows.a_job(sessions) for _ in range(THREADS)]
-        won = at_once([lambda job_id=job_id: place(job_id) for job_id in jobs])
-        assert sum(won) == 1
-        holder, other = job_rows.holders(sessions)
-        assert holder == other
+        (won,) = filter(None, at_once([lambda job_id=job_id: placed(sessions, job_id) for job_id in jobs]))
+        assert job_rows.holders(sessions) == [won.attempt_id] * 2
         assert [job_rows.the_job(sessions, job_id).status for job_id in jobs].count(Status.QUEUED) == THREADS - 1
-        with sessions.begin() as session:
-            lease = _live_lease(sessions)
-            leases.end(session, lease, EndReason.COMPLETED)
-            leases.release(session, lease.attempt_id)
+        job_rows.end_attempt(sessions, won)
+    hosts = [f"h{index}" for index in range(THREADS)]
+    for name in hosts:
+        job_rows.a_host(sessions, name)
+    job_id = job_rows.a_job(sessions)
+    (won,) = filter(None, at_once([lambda name=name: placed(sessions, job_id, name) for name in hosts]))
+    with sessions() as session:
+        assert session.scalars(select(Attempt.id).where(Attempt.job_id == job_id)).all() == [won.attempt_id]
 
 
 def test_jobs_that_a_user_submits_at_once_stay_within_their_share(sessions: Sessions) -> None:
@@ -116,55 +115,24 @@ def test_jobs_that_a_user_submits_at_once_stay_within_their_share(sessions: Sess
     assert sum(accepted) == 5 == job_rows.count(sessions, Job)
 
 
-def _live_lease(sessions: Sessions) -> leases.Lease:
-    with sessions() as session:
-        attempt = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None))).one()
-        return leases.Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
-
-
-def test_eight_placements_of_one_job_make_one_attempt(sessions: Sessions) -> None:
-    for index in range(THREADS):
-        job_rows.a_host(sessions, f"h{index}")
-    job_id = job_rows.a_job(sessions)
-
-    def place(host: str) -> bool:
-        try:
-            job_rows.an_attempt(sessions, job_id, host=host)
-        except job_rows.NotPlaced:
-            return False
-        return True
-
-    won = at_once([lambda host=f"h{index}": place(host) for index in range(THREADS)])
-    assert sum(won) == 1
-    assert job_rows.count(sessions, Attempt) == 1
-
-
 @pytest.mark.parametrize("asked_for", ["cancel", "pause"])
 def test_a_placement_and_a_concurrent_cancel_or_pause_agree(sessions: Sessions, asked_for: str) -> None:
     job_rows.a_host(sessions)
     for _ in range(10):
         job_id = job_rows.a_job(sessions)
 
-        def place(job_id: str = job_id) -> leases.Lease | None:
-            try:
-                return job_rows.an_attempt(sessions, job_id)
-            except job_rows.NotPlaced:
-                return None
-
         def ask(job_id: str = job_id) -> None:
             with sessions.begin() as session:
                 (request_cancel if asked_for == "cancel" else pause)(session, job_id)
 
-        lease, _ = at_once([place, ask])
+        lease, _ = at_once([lambda job_id=job_id: placed(sessions, job_id), ask])
         job = job_rows.the_job(sessions, job_id)
         assert job.status is (
             Status.LAUNCHING if lease else Status.CANCELLED if asked_for == "cancel" else Status.QUEUED
         )
         assert job_rows.holders(sessions) == [lease.attempt_id if lease else None] * 2
         if lease is not None:
-            with sessions.begin() as session:
-                leases.end(session, lease, EndReason.PAUSED)
-                leases.release(session, lease.attempt_id)
+            job_rows.end_attempt(sessions, lease, EndReason.PAUSED)
 
 
 def test_a_drain_sees_every_attempt_that_was_placed_on_the_host(sessions: Sessions) -> None:
@@ -173,19 +141,13 @@ def test_a_drain_sees_every_attempt_that_was_placed_on_the_host(sessions: Sessio
         job_rows.a_host(sessions, name)
         job_id = job_rows.a_job(sessions)
 
-        def place(name: str = name, job_id: str = job_id) -> int | None:
-            try:
-                return job_rows.an_attempt(sessions, job_id, host=name).attempt_id
-            except job_rows.NotPlaced:
-                return None
-
         def drain(name: str = name) -> int | None:
             with sessions.begin() as session:
                 session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
                 return session.scalar(select(Attempt.id).where(Attempt.host == name))
 
-        placed, attempts_to_move = at_once([place, drain])
-        assert placed == attempts_to_move
+        lease, attempt_to_move = at_once([lambda job_id=job_id, name=name: placed(sessions, job_id, name), drain])
+        assert (lease and lease.attempt_id) == attempt_to_move
 
 
 def test_an_end_and_a_concurrent_cancel_agree(sessions: Sessions) -> None:
@@ -256,8 +218,7 @@ def test_nobody_ends_an_attempt_while_its_writer_holds_the_fence(sessions: Sessi
             session.execute(text("SET LOCAL lock_timeout = '50ms'"))
             with pytest.raises(OperationalError):
                 leases.end(session, lease, EndReason.LEASE_EXPIRED)
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.LEASE_EXPIRED)
+    job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED, releases=False)
 
 
 def test_changes_of_one_job_at_once_are_all_kept_or_refused_by_its_end(sessions: Sessions) -> None:

@@ -57,15 +57,7 @@ def test_old_log_lines_are_removed_in_batches_and_the_job_records_it(sessions: S
     assert job_rows.count(sessions, JobEvent) == 4  # one for each submission: histories stay
 
 
-def test_logs_of_a_job_are_removed_once(sessions: Sessions) -> None:
-    job_id = a_job_with_logs(sessions, days_ago=31)
-    assert remove_logs(sessions) == 1
-    marked = job_rows.the_job(sessions, job_id).logs_removed_at
-    assert remove_logs(sessions) == 0
-    assert job_rows.the_job(sessions, job_id).logs_removed_at == marked
-
-
-def test_an_interrupted_batch_is_done_again(sessions: Sessions) -> None:
+def test_an_interrupted_batch_is_done_again_and_a_finished_one_is_not(sessions: Sessions) -> None:
     job_id = a_job_with_logs(sessions, days_ago=31)
     with sessions() as session:
         assert retention.remove_logs(session, keep_days=30)
@@ -74,6 +66,9 @@ def test_an_interrupted_batch_is_done_again(sessions: Sessions) -> None:
     assert job_rows.the_job(sessions, job_id).logs_removed_at is None
     assert remove_logs(sessions) == 1
     assert line_counts(sessions) == {}
+    marked = job_rows.the_job(sessions, job_id).logs_removed_at
+    assert remove_logs(sessions) == 0
+    assert job_rows.the_job(sessions, job_id).logs_removed_at == marked
 
 
 def test_one_worker_at_a_time_removes_logs(sessions: Sessions) -> None:
@@ -106,9 +101,16 @@ def test_hosts_that_are_lost_for_long_are_forgotten_with_their_slots(sessions: S
 
 
 def test_a_host_is_not_forgotten_while_an_attempt_is_live_or_a_slot_in_quarantine(sessions: Sessions) -> None:
+    job_rows.a_host(sessions, "hb")
     lease = job_rows.a_running_attempt(sessions)
-    job_rows.host_went_silent(sessions, for_s=86400 * 30)
+    with sessions.begin() as session:
+        session.execute(update(Slot).where(Slot.host == "hb", Slot.index == 0).values(attempt_id=lease.attempt_id))
+    for name in ("ha", "hb"):
+        job_rows.host_went_silent(sessions, name, for_s=86400 * 30)
     assert forget(sessions) == set()
+    with sessions.begin() as session:  # nothing of the attempt, which is led elsewhere, is on it any more
+        session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=None))
+    assert forget(sessions) == {"hb"}
     with sessions.begin() as session:
         session.execute(update(Slot).values(attempt_id=None))
     assert forget(sessions) == set()  # its supervisor may still write
@@ -121,15 +123,6 @@ def test_a_host_is_not_forgotten_while_an_attempt_is_live_or_a_slot_in_quarantin
         session.execute(update(Slot).values(quarantined_at=None))
     assert forget(sessions) == {"ha"}  # its slots are still leased: no agent there releases them
     assert job_rows.the_attempt(sessions, lease).host == "ha"
-
-
-def test_a_lost_host_with_slots_of_an_attempt_led_elsewhere_is_not_forgotten(sessions: Sessions) -> None:
-    job_rows.a_host(sessions, "hb")
-    lease = job_rows.a_running_attempt(sessions)
-    with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.host == "hb", Slot.index == 0).values(attempt_id=lease.attempt_id))
-    job_rows.host_went_silent(sessions, "hb", for_s=86400 * 30)
-    assert forget(sessions) == set()
 
 
 def test_only_files_of_jobs_that_ended_long_ago_may_be_removed(sessions: Sessions) -> None:

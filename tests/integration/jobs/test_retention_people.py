@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import func, insert, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import AuditEntry, Token, UsageHour
@@ -32,21 +32,6 @@ def test_old_audit_entries_are_removed_in_batches(sessions: Sessions) -> None:
     assert batches == [True, False, False]
     with sessions() as session:
         assert [row["days"] for row in session.scalars(select(AuditEntry.data))] == [364] * 3
-
-
-def test_old_audit_entries_are_found_by_an_index(sessions: Sessions) -> None:
-    """The oldest entries are found without reading newer ones."""
-    entries(sessions, 1, 2000)
-    with sessions.begin() as session:
-        assert retention.take_lock(session)
-        plan = "\n".join(
-            session.scalars(
-                text(
-                    "EXPLAIN SELECT id FROM audit_entries WHERE at < now() - interval '365 days' ORDER BY at LIMIT 5000"
-                )
-            )
-        )
-    assert "ix_audit_entries_at" in plan
 
 
 def test_old_hours_of_usage_are_removed_in_batches(sessions: Sessions, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, StaleTransition, transition
 from jobs.model.states import NEXT, EndReason, Status
 from tests.integration.jobs import job_rows
@@ -65,9 +64,7 @@ def test_a_lease_that_is_not_the_jobs_own_writes_nothing(sessions: Sessions) -> 
 
 def test_the_lease_of_an_ended_attempt_writes_nothing(sessions: Sessions) -> None:
     old = job_rows.a_running_attempt(sessions)
-    with sessions.begin() as session:
-        leases.end(session, old, EndReason.LEASE_EXPIRED)
-        leases.release(session, old.attempt_id)
+    job_rows.end_attempt(sessions, old, EndReason.LEASE_EXPIRED)
     job_rows.an_attempt(sessions, old.job_id)  # the job is launching again
     with sessions.begin() as session, pytest.raises(StaleTransition):
         transition(session, old.job_id, Status.RUNNING, lease=old)
