@@ -75,24 +75,22 @@ def a_project(sessions: Sessions, name: str) -> None:
         projects.create(session, name)
 
 
-def test_a_day_has_its_part_of_an_attempt(sessions: Sessions) -> None:
+def test_a_day_and_a_month_have_their_part_of_an_attempt(sessions: Sessions) -> None:
+    job_rows.a_job(sessions)  # without an attempt
+    nothing = read(sessions, "2025-05-01", "2025-05-03", PROJECT, prices=PRICES)
+    assert nothing.items == []
+    assert nothing.total.model_dump() == {"gpu_hours": 0, "jobs": 0, "cost": 0}
+    assert read(sessions, "0001-01-01", "9999-12-31", PROJECT).total.cost is None
     a_job_with(sessions, ("2024-02-28T22:00", "2024-03-01T06:00"))
     report = read(sessions, "2024-02-01", "2024-03-31", period=DAY)
     assert hours(report) == {"2024-02-28": 2 * 2, "2024-02-29": 2 * 24, "2024-03-01": 2 * 6}
     assert [row.jobs for row in report.items] == [1, 1, 1]
     assert report.total.jobs == 1
     assert hours(read(sessions, "2024-02-01", "2024-03-31")) == {"2024-02-01": 2 * 26, "2024-03-01": 2 * 6}
+    assert hours(read(sessions, "2024-02-29", "2024-03-31")) == {"2024-02-01": 2 * 24, "2024-03-01": 2 * 6}
 
 
-def test_only_the_days_of_the_range_count(sessions: Sessions) -> None:
-    a_job_with(sessions, ("2025-01-10T00:00", "2025-04-10T00:00"))
-    report = read(sessions, "2025-01-31", "2025-02-01")
-    assert hours(report) == {"2025-01-01": 2 * 24, "2025-02-01": 2 * 24}
-    assert hours(read(sessions, "2025-02-01", "2025-02-01", period=DAY)) == {"2025-02-01": 2 * 24}
-    assert read(sessions, "2025-04-10", "2025-05-01").items == []
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Kiritimati"])
 def test_a_change_of_clocks_makes_no_month_longer(sessions: Sessions, zone: str) -> None:
     a_job_with(sessions, ("2025-03-01T00:00", "2025-12-01T00:00"))
     query = UsageQuery(date(2025, 1, 1), date(2025, 12, 31))
@@ -122,14 +120,6 @@ def test_a_change_of_clocks_makes_no_month_longer(sessions: Sessions, zone: str)
 def test_attempts_at_borders(sessions: Sessions, since: str, until: str, expected: dict[str, float]) -> None:
     a_job_with(sessions, (since, until))
     assert hours(read(sessions, "2025-05-01", "2025-05-03", period=DAY)) == expected
-
-
-def test_without_usage_there_are_no_rows_and_nothing_costs_nothing(sessions: Sessions) -> None:
-    job_rows.a_job(sessions)
-    report = read(sessions, "2025-05-01", "2025-05-03", PROJECT, prices=PRICES)
-    assert report.items == []
-    assert report.total.model_dump() == {"gpu_hours": 0, "jobs": 0, "cost": 0}
-    assert read(sessions, "0001-01-01", "9999-12-31", PROJECT).total.cost is None
 
 
 def test_jobs_count_once_in_each_row_and_once_in_the_total(sessions: Sessions) -> None:
@@ -272,7 +262,7 @@ def test_a_running_attempt_counts_up_to_now(sessions: Sessions) -> None:
     assert max(row.period for row in report.items) <= datetime.now(UTC).date()
 
 
-@pytest.mark.parametrize("days", [0, 3, 40])
+@pytest.mark.parametrize("days", [0, 40])
 def test_a_months_usage_is_that_of_the_projects_quota(sessions: Sessions, days: int) -> None:
     """Of running, ended, moved and deleted jobs, some of which began before the month."""
     a_project(sessions, "vision")
