@@ -200,38 +200,6 @@ def test_a_condition_finds_the_jobs_for_which_it_holds(
             }
 
 
-SORTED = [
-    "metrics.val_loss", "spec.params.n", "spec.params.flag", "spec.params.net", "spec.params.lr", "label.size", "notes",
-    "started", "status", "starred", "throughput", "low.val_loss", "spec.batch_size", "cell", "batch", "created",
-    "test.accuracy",
-]  # fmt: skip
-
-
-def rank(value: Any) -> tuple[int, Any]:
-    """Texts, lists and objects, then numbers, then false and true."""
-    return (2, value) if isinstance(value, bool) else (1, value) if isinstance(value, int | float) else (0, value)
-
-
-def test_jobs_are_sorted_by_any_field_and_those_without_it_are_last(
-    sessions: Sessions, job_ids: list[str], subtests: pytest.Subtests
-) -> None:
-    with sessions() as session:
-        jobs = [(job_view(job).model_dump(mode="json"), job) for job in session.scalars(select(Job))]
-    for field in SORTED:
-        with subtests.test(field=field):
-            of_job = {job.id: compared(document, field) for document, job in jobs}
-            for order in (field, f"-{field}"):
-                ids = every_id(sessions, JobFilter(), order, limit=5)
-                assert sorted(ids) == sorted(job_ids)
-                values = [json.dumps(one) if isinstance(one := of_job[job_id], dict) else one for job_id in ids]
-                there = [value for value in values if value is not None]
-                assert values == there + [None] * (len(values) - len(there))
-                assert there == sorted(there, key=rank, reverse=order[0] == "-")
-                some = every_id(sessions, JobFilter(where=(parsed("gpus>1 or starred"),)), order, limit=3)
-                chosen = {job.id for document, job in jobs if document["gpus"] > 1 or document["starred"]}
-                assert some == [job_id for job_id in ids if job_id in chosen]
-
-
 def test_a_pattern_that_is_none_is_refused_with_its_fault(sessions: Sessions) -> None:
     for pattern, fault in {
         "((a": "parentheses",
