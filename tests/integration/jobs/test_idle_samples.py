@@ -36,21 +36,14 @@ def test_a_use_of_one_slot_withdraws_the_warning(run: Run) -> None:
     assert running.history == ["idle_warned", "idle_withdrawn", "idle_warned"]
 
 
-def test_no_samples_are_no_proof(run: Run) -> None:
-    assert run().watch() == 0
-
-
-def test_unknown_figures_are_no_proof(run: Run) -> None:
+def test_what_was_not_measured_is_no_proof(run: Run) -> None:
     running = run()
-    running.samples(range(1, 500), None)
     assert running.watch() == 0
-    assert running.job.idle is None
-
-
-def test_one_slot_without_samples_is_no_proof(run: Run) -> None:
-    running = run()
     running.samples(range(1, 500), ranks=[0])
     assert running.watch() == 0
+    running.samples(range(1, 500), None, ranks=[1])
+    assert running.watch() == 0
+    assert running.job.idle is None
 
 
 def test_a_sampler_that_dies_stops_the_clock_and_then_withdraws_the_warning(run: Run) -> None:
@@ -78,59 +71,42 @@ def test_an_attempt_whose_ranks_have_not_started_is_not_idle(run: Run, sessions:
     assert running.watch() == 0
 
 
-def test_a_cpu_slot_is_measured_by_its_share_of_the_host(run: Run, sessions: Sessions) -> None:
-    """Two slots on eight cores: a slot has four of them, and 20 % of a core is 5 % of a slot."""
+@pytest.mark.parametrize(
+    ("cores", "used", "idle"),
+    [
+        (8, 20.5, 19.5),  # a slot has four cores, and 20 % of a core is 5 % of a slot
+        (64, 51, 49),  # a script of one thread would use 3 % of its share: a busy core is a tenth of a slot
+    ],
+)
+def test_a_cpu_slot_is_measured_by_its_share_of_the_host(
+    run: Run, sessions: Sessions, cores: int, used: float, idle: float
+) -> None:
     running = run(kind="cpu")
+    running.samples(range(301, 500), 0)
+    assert running.watch() == 0, "its share is not known yet"
     with sessions.begin() as session:
-        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", 8))))
-    running.samples(range(1, 300), 20.5)
+        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", cores))))
+    running.samples(range(1, 300), used)
     assert running.watch() == 0
     running.pass_time(110)
-    running.samples(range(1, 111), 19.5)
+    running.samples(range(1, 111), idle)
     assert running.watch() == 1
     assert (running.job.idle or {})["why"] == "its 2 CPU slots are used less than 5 %"
 
 
-def test_a_busy_core_is_a_tenth_of_a_cpu_slot_however_many_cores_that_has(run: Run, sessions: Sessions) -> None:
-    """Two slots on 64 cores: a script of one thread would use 3 % of its share."""
-    running = run(kind="cpu")
-    with sessions.begin() as session:
-        session.execute(update(Host).values(info=Host.info.op("||")(func.jsonb_build_object("cores", 64))))
-    running.samples(range(1, 300), 51)
-    assert running.watch() == 0
-    running.pass_time(110)
-    running.samples(range(1, 111), 49)
-    assert running.watch() == 1
-
-
-def test_a_cpu_slot_of_unknown_share_is_never_idle(run: Run) -> None:
-    running = run(kind="cpu")
-    running.samples(range(1, 500), 0)
-    assert running.watch() == 0
-
-
-@pytest.mark.parametrize("ahead", [-300, 300])
+@pytest.mark.parametrize(("ahead", "start_ahead"), [(-300, 0), (300, 0), (86_400, 86_400)])
 def test_a_host_whose_clock_is_wrong_is_judged_by_the_time_of_the_database(
-    run: Run, sessions: Sessions, ahead: float
+    run: Run, sessions: Sessions, ahead: float, start_ahead: float
 ) -> None:
     running = run()
     with sessions.begin() as session:
         off = func.jsonb_build_object("clock_offset_s", ahead)
         session.execute(update(Host).values(info=Host.info.op("||")(off)))
+        session.execute(update(Attempt).values(started_at=Attempt.started_at + timedelta(seconds=start_ahead)))
     running.samples(range(1, 110), ahead=ahead)
     assert running.watch() == 1
     since = datetime.fromisoformat((running.job.idle or {})["since"])
     assert timedelta(seconds=100) < datetime.now(UTC) - since < timedelta(seconds=170)
-
-
-def test_a_start_by_a_clock_that_is_far_ahead_hides_no_idle_slots(run: Run, sessions: Sessions) -> None:
-    running = run()
-    with sessions.begin() as session:
-        off = func.jsonb_build_object("clock_offset_s", 86_400)
-        session.execute(update(Host).values(info=Host.info.op("||")(off)))
-        session.execute(update(Attempt).values(started_at=Attempt.started_at + timedelta(days=1)))
-    running.samples(range(1, 110), ahead=86_400)
-    assert running.watch() == 1
 
 
 def test_a_clock_that_is_set_back_brings_no_proof_from_the_future(run: Run, sessions: Sessions) -> None:
@@ -153,7 +129,7 @@ def test_a_clock_of_the_database_that_is_set_back_begins_the_watch_again(run: Ru
     assert running.history == ["idle_warned", "idle_withdrawn", "idle_warned"]
 
 
-def test_another_worker_goes_on_from_the_rows(run: Run, sessions: Sessions) -> None:
+def test_another_worker_goes_on_from_the_rows_until_the_attempt_is_over(run: Run, sessions: Sessions) -> None:
     """Samples that were judged are not read again: here they are even gone."""
     running = run()
     running.samples(range(1, 95))
@@ -163,6 +139,10 @@ def test_another_worker_goes_on_from_the_rows(run: Run, sessions: Sessions) -> N
     running.pass_time(10)
     running.samples(range(1, 11))
     assert running.watch() == 1
+    running.end(EndReason.COMPLETED)
+    running.watch()
+    with sessions() as session:
+        assert session.scalars(select(IdleStretch)).all() == []
 
 
 def test_one_worker_at_a_time_looks(run: Run, sessions: Sessions) -> None:
@@ -178,14 +158,6 @@ def test_one_worker_at_a_time_looks(run: Run, sessions: Sessions) -> None:
     watch_once(sessions, period_s=3600, sample_period_s=1.0)
     with sessions() as session:
         assert session.scalars(select(IdleStretch.looked_at)).one() == before, "another worker has just looked"
-
-
-def test_nothing_is_kept_of_attempts_that_are_over(run: Run, sessions: Sessions) -> None:
-    running = warned(run)
-    running.end(EndReason.COMPLETED)
-    running.watch()
-    with sessions() as session:
-        assert session.scalars(select(IdleStretch)).all() == []
 
 
 def test_many_jobs_cost_as_many_statements_as_one(run: Run, sessions: Sessions, engine: Engine) -> None:

@@ -1,24 +1,23 @@
 """What the idle watch does to jobs: a warning, its withdrawal, a pause or an end."""
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import cast, update
+from sqlalchemy.dialects.postgresql import JSONB
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job, Project, WebhookDelivery
+from jobs.db.tables import Job, Project
 from jobs.insight.studies import control
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.deliveries import JOB_IDLE
 from jobs.model.states import EndReason, Status
-from jobs.outward.webhooks import outbox
 from jobs.people.project_admission import Applicant
 from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.idle_jobs import FOR_S, STOP, Run, Running, acted, warned
-from tests.integration.jobs.test_outbox import a_webhook
+from tests.integration.jobs.test_outbox import a_webhook, messages
 from worker.attempt.ending import Ending
 
 
@@ -59,8 +58,7 @@ def test_stop_ends_the_job_and_says_why(run: Run, sessions: Sessions) -> None:
     assert running.end(EndReason.IDLE, why) is Status.CANCELLED
     job = running.job
     assert (job.status, job.end_reason, job.error, job.idle) == (Status.CANCELLED, EndReason.IDLE, why, None)
-    with sessions.begin() as session:
-        store.request_cancel(session, job.id)
+    job_rows.cancel(sessions, job.id)
     assert running.job.revision == job.revision, "a job that is over does not change"
     assert running.history == ["idle_warned", "idle_acted"]
 
@@ -72,12 +70,14 @@ def test_a_job_that_is_to_stop_is_not_restarted_whatever_its_attempt_dies_of(run
     assert (running.job.end_reason, running.job.error) == (EndReason.IDLE, "its 2 GPUs were below 5 % for 200 seconds")
 
 
-def test_an_attempt_that_got_to_its_end_first_has_succeeded(run: Run) -> None:
-    running = acted(run, "stop")
-    assert running.end(EndReason.COMPLETED) is Status.SUCCEEDED
+def test_a_job_that_is_to_stop_has_succeeded_if_it_got_to_its_end_first(run: Run) -> None:
+    assert acted(run, "stop").end(EndReason.COMPLETED) is Status.SUCCEEDED
 
 
-def test_pause_queues_the_job_and_says_why_until_it_is_resumed(run: Run, sessions: Sessions) -> None:
+@pytest.mark.parametrize("by", ["itself", "its study", "cancel"])
+def test_pause_queues_the_job_and_says_why_until_it_is_resumed_or_cancelled(
+    run: Run, sessions: Sessions, by: str
+) -> None:
     running = acted(run, "pause")
     why = "its 2 GPUs were below 5 % for 200 seconds"
     assert running.ending() == Ending(EndReason.PAUSED, why)
@@ -87,60 +87,28 @@ def test_pause_queues_the_job_and_says_why_until_it_is_resumed(run: Run, session
     assert job.paused_at is not None
     assert job.idle is not None
     assert (job.idle["why"], job.idle["acted_at"]) == (why, job.paused_at.isoformat().replace("+00:00", "Z"))
-    with sessions.begin() as session:
-        assert standings(session, [job.id], host_timeout_s=30)[job.id].reason == f"paused: {why}"
-        store.resume(session, job.id)
-    assert (running.job.paused_at, running.job.idle) == (None, None)
-
-
-def test_a_study_that_is_resumed_resumes_it_too(run: Run, sessions: Sessions) -> None:
-    running = acted(run, "pause")
-    running.end(EndReason.PAUSED)
     study_id, _ = job_rows.a_study(sessions, jobs=1)
     with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == running.lease.job_id).values(study_id=study_id, study_cell=0))
-        session.execute(update(Job).where(Job.id == running.lease.job_id).values(study_repeat=1))
-    with sessions.begin() as session:
-        control.resume(session, study_id, by=Applicant("ada"))
-    assert (running.job.paused_at, running.job.idle) == (None, None)
-
-
-def test_a_job_that_is_cancelled_while_it_is_paused_is_only_cancelled(run: Run, sessions: Sessions) -> None:
-    running = acted(run, "pause")
-    running.end(EndReason.PAUSED)
-    with sessions.begin() as session:
-        store.request_cancel(session, running.lease.job_id)
-    assert (running.job.end_reason, running.job.idle) == (EndReason.CANCELLED, None)
+        assert standings(session, [job.id], host_timeout_s=30)[job.id].reason == f"paused: {why}"
+        if by == "cancel":
+            store.request_cancel(session, job.id)
+        elif by == "itself":
+            store.resume(session, job.id)
+        else:
+            of_study = {"study_id": study_id, "study_cell": 0, "study_repeat": 1}
+            session.execute(update(Job).where(Job.id == job.id).values(of_study))
+            control.resume(session, study_id, by=Applicant("ada"))
+    assert running.job.idle is None
+    assert (running.job.paused_at is None) == (by != "cancel")
+    assert running.job.end_reason is (EndReason.CANCELLED if by == "cancel" else None)
 
 
 def test_a_cancel_wins_over_a_stop(run: Run, sessions: Sessions) -> None:
     running = acted(run, "stop")
-    with sessions.begin() as session:
-        store.request_cancel(session, running.lease.job_id)
+    job_rows.cancel(sessions, running.lease.job_id)
     assert running.ending() == Ending(EndReason.CANCELLED)
     assert running.end(EndReason.IDLE) is Status.CANCELLED
     assert running.job.end_reason is EndReason.CANCELLED
-
-
-def test_warn_only_warns_and_at_the_whole_time(run: Run) -> None:
-    running = run(idle=STOP | {"action": "warn"})
-    running.samples(range(1, 190))
-    assert running.watch() == 0
-    running.pass_time(20)
-    running.samples(range(1, 21))
-    assert running.watch() == 1
-    assert (running.job.idle or {})["acts_at"] is None
-    running.pass_time(100)
-    running.samples(range(1, 101))
-    assert running.watch() == 0
-    assert running.ending() is None
-    assert running.history == ["idle_warned"]
-
-
-def test_only_jobs_that_say_so_are_watched(run: Run) -> None:
-    running = run(idle=None)
-    running.samples(range(1, 500))
-    assert running.watch() == 0
 
 
 def set_default(sessions: Sessions, policy: dict[str, Any] | None) -> None:
@@ -148,23 +116,28 @@ def set_default(sessions: Sessions, policy: dict[str, Any] | None) -> None:
         session.execute(update(Project).values(idle=policy))
 
 
+def set_spec(sessions: Sessions, policy: dict[str, Any]) -> None:
+    with sessions.begin() as session:
+        session.execute(update(Job).values(spec=Job.spec.op("||")(cast({"idle": policy}, JSONB))))
+
+
 def test_a_project_says_it_for_jobs_that_do_not(run: Run, sessions: Sessions) -> None:
-    set_default(sessions, STOP | {"action": "pause"})
     running = run(idle=None)
     running.samples(range(1, 110))
+    assert running.watch() == 0
+    set_default(sessions, STOP | {"action": "pause"})
     assert running.watch() == 1
     assert (running.job.idle or {})["action"] == "pause"
-    set_default(sessions, None)
-    assert running.watch() == 1
-    assert running.job.idle is None
-    assert running.history == ["idle_warned", "idle_withdrawn"]
-
-
-def test_what_a_spec_says_comes_before_its_project(run: Run, sessions: Sessions) -> None:
-    set_default(sessions, STOP | {"for_s": 60})
-    running = run(idle=STOP | {"for_s": 10_000})
-    running.samples(range(1, 500))
-    assert running.watch() == 0
+    for withdraw in (
+        lambda: set_default(sessions, None),
+        lambda: set_spec(sessions, STOP | {"for_s": 10_000}),  # what the spec says comes first
+    ):
+        withdraw()
+        assert running.watch() == 1
+        assert running.job.idle is None
+        set_default(sessions, STOP | {"action": "pause"})
+        running.watch()
+    assert running.history == ["idle_warned", "idle_withdrawn"] * 2
 
 
 def test_a_limit_that_is_tightened_gives_notice_first(run: Run, sessions: Sessions) -> None:
@@ -189,13 +162,6 @@ def test_a_job_that_a_person_ends_is_left_alone(run: Run, sessions: Sessions, re
     assert running.watch() == 0
     running.end(EndReason.PAUSED)
     assert running.job.idle is None, "the warning ends with its attempt"
-
-
-def test_a_warning_of_an_attempt_that_is_over_is_gone(run: Run) -> None:
-    running = warned(run)
-    assert running.end(EndReason.LEASE_EXPIRED) is Status.QUEUED
-    assert running.job.idle is None
-    assert running.watch() == 0
 
 
 @pytest.mark.parametrize("action", ["stop", "pause"])
@@ -223,39 +189,19 @@ def test_what_was_done_to_an_earlier_attempt_ends_no_later_one(run: Run, session
     assert running.job.idle is None
 
 
-def messages(sessions: Sessions) -> list[dict[str, Any]]:
-    """The messages of all deliveries, as they are sent."""
-    payloads = []
-    while True:
-        with sessions.begin() as session:
-            claimed = outbox.claim(session, lease_s=600)
-        if claimed is None:
-            return payloads
-        payloads.append(json.loads(json.dumps(claimed.payload)))
-
-
-def test_webhooks_are_told_before_it_acts_and_what_was_true_then(run: Run, sessions: Sessions) -> None:
+def test_webhooks_are_told_before_and_when_it_acts_and_what_was_true_then(run: Run, sessions: Sessions) -> None:
     a_webhook(sessions, events=[JOB_IDLE])
     a_webhook(sessions, events=["job.ended"])
-    running = warned(run)
+    running = warned(run, idle=STOP | {"action": "pause"})
     said = running.job.idle
-    running.pass_time(20)
-    running.samples(range(1, 21), 90)
+    running.pass_time(101)
+    running.samples(range(1, 102))
     assert running.watch() == 1
-    assert running.job.idle is None
-    (message,) = messages(sessions)
-    assert (message["event"], message["job"]["id"], message["job"]["status"]) == (
+    warning, pause = messages(sessions)
+    assert (warning["event"], warning["job"]["id"], warning["job"]["status"]) == (
         "job.idle",
         running.lease.job_id,
         "running",
     )
-    assert message["idle"] == said
-
-
-def test_webhooks_are_told_of_a_pause(run: Run, sessions: Sessions) -> None:
-    a_webhook(sessions, events=[JOB_IDLE])
-    running = acted(run, "pause")
-    with sessions() as session:
-        assert session.scalar(select(func.count(WebhookDelivery.id))) == 2
-    warning, pause = messages(sessions)
     assert (warning["idle"]["acted_at"], pause["idle"]) == (None, running.job.idle)
+    assert warning["idle"] == said
