@@ -1,25 +1,18 @@
 """Archives of code that tests start from, written to the database as the service writes them."""
 
 import hashlib
-import io
-import tarfile
 from collections.abc import Mapping
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import CodeArchive, CodePiece
+from tests.archives import gzipped, tar_of
 
 _PIECE_BYTES = 100_000
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
     """A `.tar.gz` of these files."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for name, data in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return content.getvalue()
+    return gzipped(tar_of(files))
 
 
 def an_archive(sessions: Sessions, content: bytes, *, digest: str | None = None) -> str:

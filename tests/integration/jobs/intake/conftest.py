@@ -8,7 +8,8 @@ from jobs.db.engine import Sessions
 from jobs.intake.intake import Intake
 from jobs.lifecycle.store import Lease
 from tests.integration.jobs import job_rows
-from worker.attempt.paths import AttemptPaths, paths_of
+from tests.integration.jobs.intake.rank_files import paths_for
+from worker.attempt.paths import AttemptPaths
 
 
 @pytest.fixture
@@ -18,9 +19,7 @@ def lease(sessions: Sessions) -> Lease:
 
 @pytest.fixture
 def paths(tmp_path: Path, lease: Lease) -> AttemptPaths:
-    paths = paths_of(tmp_path, lease.job_id, lease.number)
-    paths.create()
-    return paths
+    return paths_for(lease, tmp_path)
 
 
 @pytest.fixture

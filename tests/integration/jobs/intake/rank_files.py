@@ -1,24 +1,47 @@
 """Records and lines that ranks write into their files, and the rows that the intake stores. For the intake's tests."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import LogLine, MetricPoint
+from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.plan import DatasetSizes, resolve_plan
 from jobs.model.records import RankStarted, StepEnded, Summary, rank_log_name, rank_records_name
 from jobs.model.spec import spec_from
 from tests.integration.jobs import job_rows
-from worker.attempt.paths import AttemptPaths
+from worker.attempt.paths import AttemptPaths, paths_of
 
 PLAN = resolve_plan(spec_from(job_rows.SPEC), DatasetSizes(train=1350, validation=150))  # 30 epochs of 10 steps
 SUMMARY = Summary(
     best_epoch=1, epochs_run=2, val_accuracy=0.9, val_loss=math.nan, train_samples_per_s=9.0, wall_s=1.0, setup_s=1.0,
     parameters=10, trainable_parameters=10, model_bytes=40, after_best_share=0.5, stopped_early=False,
 )  # fmt: skip
+
+
+def paths_for(lease: Lease, folder: Path) -> AttemptPaths:
+    """The folder of an attempt, made below `folder`."""
+    paths = paths_of(folder, lease.job_id, lease.number)
+    paths.create()
+    return paths
+
+
+def an_attempt_with(sessions: Sessions, folder: Path, **spec: Any) -> tuple[Lease, AttemptPaths]:
+    """A claimed attempt of a job with these fields, and its folder."""
+    lease = job_rows.a_claimed_attempt(sessions, **spec)
+    return lease, paths_for(lease, folder)
+
+
+def next_attempt(sessions: Sessions, lease: Lease) -> Lease:
+    """The claimed next attempt of the same job."""
+    later = job_rows.an_attempt(sessions, lease.job_id)
+    with sessions.begin() as session:
+        leases.claim(session, later.attempt_id, lease_s=60)
+    return later
 
 
 def write(paths: AttemptPaths, rank: int, *records: Any) -> None:

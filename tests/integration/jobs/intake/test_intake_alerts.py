@@ -1,6 +1,5 @@
 """Alerts of scripts and of rules: stored once, whoever reads them, in the history, on the job, and for webhooks."""
 
-import json
 import math
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,19 +12,25 @@ from sqlalchemy.exc import ProgrammingError
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, WebhookDelivery
 from jobs.intake.intake import Intake
-from jobs.lifecycle import leases
 from jobs.lifecycle.deliveries import JOB_ALERT, JOB_ENDED
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
 from jobs.model.alerts import MOST_A_MINUTE
 from jobs.model.records import Alerted, EpochEnded, Reported, ScriptSummary, Summarized
 from jobs.model.states import EndReason, EventKind
-from jobs.outward.webhooks import outbox
 from tests.integration.jobs import code_rows, job_rows
-from tests.integration.jobs.intake.rank_files import log_lines, step_ended, write, write_log
-from tests.integration.jobs.test_outbox import a_webhook
+from tests.integration.jobs.intake.rank_files import (
+    an_attempt_with,
+    log_lines,
+    next_attempt,
+    paths_for,
+    step_ended,
+    write,
+    write_log,
+)
+from tests.integration.jobs.test_outbox import a_webhook, messages
 from worker.attempt.leftovers import store_leftovers
-from worker.attempt.paths import AttemptPaths, paths_of
+from worker.attempt.paths import AttemptPaths
 
 
 def said(title: str, at: float = 100.0, **fields: Any) -> Alerted:
@@ -36,16 +41,6 @@ def stored(sessions: Sessions) -> list[dict[str, Any]]:
     with sessions() as session:
         query = select(JobEvent.data).where(JobEvent.kind == EventKind.ALERT).order_by(JobEvent.id)
         return list(session.scalars(query))
-
-
-def messages(sessions: Sessions) -> list[dict[str, Any]]:
-    payloads = []
-    while True:
-        with sessions.begin() as session:
-            claimed = outbox.claim(session, lease_s=600)
-        if claimed is None:
-            return payloads
-        payloads.append(json.loads(json.dumps(claimed.payload)))
 
 
 def test_alerts_of_all_ranks_are_events_figures_of_the_job_and_messages(
@@ -111,16 +106,12 @@ def test_what_a_fenced_attempt_said_is_stored_once_by_the_next_one(
 ) -> None:
     write(paths, 0, said("before"))
     intake.store_new()
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.LEASE_EXPIRED)
-        leases.release(session, lease.attempt_id)
+    job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED)
     write(paths, 0, said("late"))
     with pytest.raises(StaleLease):
         intake.store_new()
     assert len(stored(sessions)) == 1
-    later = job_rows.an_attempt(sessions, lease.job_id)
-    with sessions.begin() as session:
-        leases.claim(session, later.attempt_id, lease_s=60)
+    later = next_attempt(sessions, lease)
     for _ in range(2):
         store_leftovers(sessions, later, tmp_path, meanwhile=lambda: None)
     assert [one["title"] for one in stored(sessions)] == ["before", "late"]
@@ -135,13 +126,6 @@ def epoch_ended(epoch: int, val_loss: float) -> EpochEnded:
         at=100.0 + epoch, epoch=epoch, step=10 * epoch, wall_s=1.0, samples_per_s=9.0, learning_rate=0.1,
         metrics={"val_loss": val_loss},
     )  # fmt: skip
-
-
-def an_attempt_with(sessions: Sessions, folder: Path, **spec: Any) -> tuple[Lease, AttemptPaths]:
-    lease = job_rows.a_claimed_attempt(sessions, **spec)
-    paths = paths_of(folder, lease.job_id, lease.number)
-    paths.create()
-    return lease, paths
 
 
 def test_a_rule_counts_epochs_in_a_row_over_readers_and_speaks_once_in_a_job(
@@ -208,16 +192,11 @@ def test_a_rule_finds_what_a_fenced_attempt_left_and_counts_anew_in_the_next_one
     lease, paths = an_attempt_with(sessions, tmp_path, alerts=[{"when": "val_loss > 3", "in_a_row": 2}, {"log": "NaN"}])
     write(paths, 0, epoch_ended(1, 4.0))
     Intake(sessions, lease, paths, ranks=2).store_new()
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.LEASE_EXPIRED)
-        leases.release(session, lease.attempt_id)
+    job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED)
     write_log(paths, 0, b"NaN\n")
-    later = job_rows.an_attempt(sessions, lease.job_id)
-    with sessions.begin() as session:
-        leases.claim(session, later.attempt_id, lease_s=60)
+    later = next_attempt(sessions, lease)
     store_leftovers(sessions, later, tmp_path, meanwhile=lambda: None)
-    paths = paths_of(tmp_path, later.job_id, later.number)
-    paths.create()
+    paths = paths_for(later, tmp_path)
     intake = Intake(sessions, later, paths, ranks=2)
     write_log(paths, 0, b"NaN\n")
     write(paths, 0, epoch_ended(2, 4.0))

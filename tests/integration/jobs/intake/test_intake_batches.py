@@ -28,11 +28,6 @@ from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths
 
 
-def test_nothing_new_sends_no_statement(intake: Intake) -> None:
-    assert not intake.store_new()
-    intake.drain()
-
-
 def test_two_readers_in_turn_store_every_line_once(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
@@ -111,12 +106,16 @@ def test_a_batch_that_failed_is_stored_whole_the_next_time(
     assert (history.count(EventKind.RANK_STARTED), history.count(EventKind.FIRST_STEP)) == (1, 1)
 
 
-def test_a_torn_last_line_is_read_once_it_is_complete_or_the_file_ends(
+def test_a_torn_last_line_is_read_once_it_is_complete_or_the_file_ends_and_garbage_is_skipped(
     sessions: Sessions, paths: AttemptPaths, intake: Intake
 ) -> None:
     whole = step_ended(1).model_dump_json()
     records = paths.records / rank_records_name(0)
-    records.write_text(whole[:20])
+    records.write_bytes(b"\x00\xff\n{}\n" + b'{"kind": "step", "at": 1e300}\n')
+    intake.store_new()
+    assert not intake.store_new()
+    with records.open("a") as file:
+        file.write(whole[:20])
     write_log(paths, 1, b"Traceback")
     assert not intake.store_new()
     with records.open("a") as file:
@@ -161,14 +160,6 @@ def test_a_batch_of_an_import_takes_little_memory(sessions: Sessions, lease: Lea
     assert EventKind.CHECKPOINT_SKIPPED in job_rows.kinds(sessions, lease.job_id)
 
 
-def test_garbage_between_records_is_skipped(sessions: Sessions, paths: AttemptPaths, intake: Intake) -> None:
-    with (paths.records / rank_records_name(0)).open("wb") as file:
-        file.write(b"\x00\xff\n{}\n" + step_ended(1).model_dump_json().encode() + b'\n{"kind": "step", "at": 1e300}\n')
-    write(paths, 0, step_ended(2))
-    intake.store_new()
-    assert stored_losses(sessions) == [(0, 1), (0, 2)]
-
-
 def test_records_left_by_an_attempt_are_stored_by_the_next_one(
     sessions: Sessions, lease: Lease, paths: AttemptPaths
 ) -> None:
@@ -178,9 +169,7 @@ def test_records_left_by_an_attempt_are_stored_by_the_next_one(
     intake.store_new()
     write(paths, 0, step_ended(2), step_ended(3), CheckpointSaved(at=3.0, epoch=1, step=3, path="/c", duration_s=0.1))
     write(paths, 1, step_ended(2), step_ended(3))
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.LEASE_EXPIRED)
-        leases.release(session, lease.attempt_id)
+    job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED)
     with pytest.raises(StaleLease):
         intake.drain()
     later = job_rows.an_attempt(sessions, lease.job_id)
@@ -194,8 +183,7 @@ def test_records_left_by_an_attempt_are_stored_by_the_next_one(
     assert (job.status, (job.progress or {})["step"]) == (Status.LAUNCHING, 1)  # nothing is said of the job itself
     store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)
     assert len(stored_losses(sessions)) == 5
-    with sessions.begin() as session:
-        leases.end(session, later, EndReason.LEASE_EXPIRED)
+    job_rows.end_attempt(sessions, later, EndReason.LEASE_EXPIRED, releases=False)
     write(paths, 0, step_ended(4))
     with pytest.raises(StaleLease):  # only the live attempt of the job may store
         store_leftovers(sessions, later, runs_dir, meanwhile=lambda: None)

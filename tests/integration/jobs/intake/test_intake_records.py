@@ -28,43 +28,41 @@ from jobs.model.records import (
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.telemetry import series
 from tests.integration.jobs import job_rows
-from tests.integration.jobs.intake.rank_files import PLAN, SUMMARY, progress, rank_started, step_ended, write
-from worker.attempt.paths import AttemptPaths, paths_of
+from tests.integration.jobs.intake.rank_files import (
+    PLAN,
+    SUMMARY,
+    an_attempt_with,
+    progress,
+    rank_started,
+    step_ended,
+    write,
+)
+from worker.attempt.paths import AttemptPaths
 
 
-def test_the_first_rank_starts_the_job_and_every_rank_has_an_event(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
-) -> None:
-    write(paths, 0, rank_started(0))
-    assert intake.store_new()
-    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
-    write(paths, 1, rank_started(1))
-    intake.store_new()
-    assert intake.pids == {0: 100, 1: 101}
-    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.RANK_STARTED) == 2
-
-
-def test_the_plan_of_the_ranks_replaces_the_plan_of_the_job(
+def test_start_plan_phases_and_progress_follow_rank_zero_even_with_a_new_reader(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     assert job_rows.the_job(sessions, lease.job_id).plan["steps_per_epoch"] is None
+    assert job_rows.the_attempt(sessions, lease).setup == {}
+    write(paths, 0, rank_started(0))
+    assert intake.store_new()
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
+    write(paths, 0, PhaseEnded(at=1.0, name="import", duration_s=2.5), PhaseEnded(at=2.0, name="data", duration_s=1.0))
     write(paths, 0, Planned(at=1.0, plan=PLAN, start_epoch=2, start_step=20))
+    write(paths, 0, *(step_ended(number) for number in range(1, 4)))
+    write(paths, 1, rank_started(1), PhaseEnded(at=1.0, name="import", duration_s=9.9), step_ended(9))
     intake.store_new()
+    assert intake.pids == {0: 100, 1: 101}
+    assert job_rows.kinds(sessions, lease.job_id).count(EventKind.RANK_STARTED) == 2
     assert job_rows.the_job(sessions, lease.job_id).plan == PLAN.model_dump(mode="json")
-    assert job_rows.the_attempt(sessions, lease).resumed_step == 20
-
-
-def test_progress_follows_rank_zero_even_with_a_new_reader(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
-) -> None:
-    write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN), *(step_ended(number) for number in range(1, 4)))
-    write(paths, 1, step_ended(9))
-    intake.store_new()
     expected = {"epoch": 1, "epochs": 30, "step": 3, "steps": 300, "samples_per_s": 256.0, "eta_s": 148.5}
     assert progress(sessions, lease) == expected
-    write(paths, 0, step_ended(4))
+    write(paths, 0, step_ended(4), PhaseEnded(at=3.0, name="first_step", duration_s=0.5))
     Intake(sessions, lease, paths, ranks=2).store_new()
     assert progress(sessions, lease) == expected | {"step": 4, "eta_s": 148.0}
+    attempt = job_rows.the_attempt(sessions, lease)
+    assert (attempt.resumed_step, attempt.setup) == (20, {"import": 2.5, "data": 1.0, "first_step": 0.5})
 
 
 def test_an_epoch_is_stored_as_points_over_all_ranks_and_an_event(
@@ -115,18 +113,6 @@ def test_waits_of_steps_and_epochs_are_stored_for_every_rank(
     assert [(series.rank, series.x, series.y) for series in step_series] == [(0, [10], [0.2]), (1, [10], [0.2])]
 
 
-def test_the_setup_of_an_attempt_has_the_phases_of_rank_zero(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
-) -> None:
-    assert job_rows.the_attempt(sessions, lease).setup == {}
-    write(paths, 0, PhaseEnded(at=1.0, name="import", duration_s=2.5), PhaseEnded(at=2.0, name="data", duration_s=1.0))
-    write(paths, 1, PhaseEnded(at=1.0, name="import", duration_s=9.9))
-    intake.store_new()
-    write(paths, 0, PhaseEnded(at=3.0, name="first_step", duration_s=0.5))
-    Intake(sessions, lease, paths, ranks=2).store_new()
-    assert job_rows.the_attempt(sessions, lease).setup == {"import": 2.5, "data": 1.0, "first_step": 0.5}
-
-
 def test_facts_of_the_opened_data_are_stored_with_the_job(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
@@ -169,9 +155,7 @@ def tried_batches(sessions: Sessions, lease: Lease) -> tuple[list[int], Any]:
 
 
 def test_a_probe_is_stored_batch_by_batch_and_a_next_attempt_starts_over(sessions: Sessions, tmp_path: Path) -> None:
-    lease = job_rows.a_claimed_attempt(sessions, probe={"smallest": 8, "largest": 64})
-    paths = paths_of(tmp_path, lease.job_id, lease.number)
-    paths.create()
+    lease, paths = an_attempt_with(sessions, tmp_path, probe={"smallest": 8, "largest": 64})
     intake = Intake(sessions, lease, paths, ranks=2)
     write(paths, 0, rank_started(0), Planned(at=1.0, plan=PLAN))
     intake.store_new()

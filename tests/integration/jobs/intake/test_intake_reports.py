@@ -12,7 +12,6 @@ from sqlalchemy import select
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, LogLine, MetricPoint
 from jobs.intake.intake import Intake
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.records import (
     CheckpointSaved,
@@ -26,8 +25,17 @@ from jobs.model.records import (
 from jobs.model.states import EndReason, EventKind
 from jobs.telemetry import ingest, series
 from tests.integration.jobs import code_rows, job_rows
-from tests.integration.jobs.intake.rank_files import PLAN, SUMMARY, progress, rank_started, write
-from worker.attempt.paths import AttemptPaths, paths_of
+from tests.integration.jobs.intake.rank_files import (
+    PLAN,
+    SUMMARY,
+    an_attempt_with,
+    next_attempt,
+    paths_for,
+    progress,
+    rank_started,
+    write,
+)
+from worker.attempt.paths import AttemptPaths
 
 
 @pytest.fixture
@@ -59,17 +67,12 @@ def of(values: Sequence[float], *, last: float | None, best: float, best_epoch: 
     return own | {"low": min(values), "high": max(values), "mean": pytest.approx(fmean(values))}
 
 
-def restarted(sessions: Sessions, lease: Lease, folder: Path, *, lost: int = 2) -> tuple[Lease, AttemptPaths, Intake]:
+def restarted(sessions: Sessions, lease: Lease, folder: Path) -> tuple[Lease, AttemptPaths, Intake]:
     """The next attempt of the same job, with its intake."""
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.RANK_FAILED)
-        leases.release(session, lease.attempt_id)
-    second = job_rows.an_attempt(sessions, lease.job_id)
-    with sessions.begin() as session:
-        leases.claim(session, second.attempt_id, lease_s=60)
-    paths = paths_of(folder, second.job_id, second.number)
-    paths.create()
-    return second, paths, Intake(sessions, second, paths, ranks=lost)
+    job_rows.end_attempt(sessions, lease, EndReason.RANK_FAILED)
+    second = next_attempt(sessions, lease)
+    paths = paths_for(second, folder)
+    return second, paths, Intake(sessions, second, paths, ranks=2)
 
 
 def test_steps_become_curves_of_their_ranks_and_progress(
@@ -112,20 +115,6 @@ def test_the_end_of_an_epoch_is_a_point_over_all_ranks_and_one_event(
     assert progress(sessions, lease)["epoch"] == 2
     assert metrics(sessions, lease)["val_mae"] == of([0.7], last=None, best=0.7, best_epoch=1)
     assert "seen" not in metrics(sessions, lease), "of another rank"
-
-
-def test_steps_lie_between_the_epochs_of_a_script_without_a_loss(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
-) -> None:
-    for epoch in (1, 2):
-        steps = range(4 * epoch - 3, 4 * epoch + 1)
-        write(paths, 0, *(reported(step=step, mae=1.0) for step in steps), reported(epoch=epoch, val_mae=1.0))
-    write(paths, 0, reported(wer=1.0), reported(wer=2.0))
-    intake.store_new()
-    with sessions() as session:
-        job = get_job(session, lease.job_id)
-        (mae,) = series.metrics(session, job, names=["mae"], ranks=[0], axis="epoch")
-    assert mae.x == [0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0]
 
 
 def test_how_far_a_script_goes_is_unknown_if_its_spec_says_no_epochs(
@@ -217,9 +206,7 @@ def test_a_summary_gets_every_metric_and_the_best_epoch_of_the_goal(
 
 
 def test_jobs_of_hora_s_own_loop_have_the_metrics_too(sessions: Sessions, tmp_path: Path) -> None:
-    lease = job_rows.a_claimed_attempt(sessions)
-    paths = paths_of(tmp_path, lease.job_id, lease.number)
-    paths.create()
+    lease, paths = an_attempt_with(sessions, tmp_path)
     intake = Intake(sessions, lease, paths, ranks=2)
     for epoch, loss in enumerate([0.5, 0.25, 0.75], start=1):
         times = {"wall_s": 2.0, "samples_per_s": 640.0, "learning_rate": 0.001}

@@ -13,8 +13,7 @@ from jobs.lifecycle.store import Lease
 from jobs.model.records import EpochEnded, Reported
 from tests.integration.database_messages import waits
 from tests.integration.jobs import code_rows, job_rows
-from tests.integration.jobs.intake.rank_files import rank_started, step_ended, write, write_log
-from worker.attempt.paths import paths_of
+from tests.integration.jobs.intake.rank_files import paths_for, rank_started, step_ended, write, write_log
 
 STEP = 6  # BEGIN, the attempt, the job, the points in two, COMMIT
 
@@ -48,8 +47,7 @@ def stored_steps(
     engine: Engine, sessions: Sessions, tmp_path: Path, lease: Lease, is_script: bool
 ) -> Callable[..., int]:
     """Writes so many steps of each rank, and other things, and stores them. Returns how often that waits."""
-    paths = paths_of(tmp_path, lease.job_id, lease.number)
-    paths.create()
+    paths = paths_for(lease, tmp_path)
     intake, last = Intake(sessions, lease, paths, ranks=2), 0
 
     def store(count: int, *others: Any, lines: int = 0) -> int:

@@ -80,12 +80,9 @@ def test_the_first_line_is_smaller_than_others(tmp_path: Path) -> None:
     assert (problem.field, problem.message) == ("line 1", "this line may have at most 2097152 bytes")
 
 
-def test_only_the_first_wrong_node_is_named(tmp_path: Path, folder: Path) -> None:
+def test_only_the_first_wrong_node_and_the_first_wrong_attempt_are_named(tmp_path: Path, folder: Path) -> None:
     problems = problems_of(with_attempts(folder, [{"nodes": [1] * 10}]), tmp_path)
     assert [one.field for one in problems if "nodes" in one.field] == ["attempts.0.nodes.0"]
-
-
-def test_only_the_first_wrong_attempt_is_named(tmp_path: Path, folder: Path) -> None:
     problems = problems_of(with_attempts(folder, [{}, {}]), tmp_path)
     assert {problem.field.rpartition(".")[0] for problem in problems} == {"attempts.0"}
 
