@@ -137,22 +137,26 @@ def test_short_series_and_those_with_one_point_an_epoch_stay_whole(sessions: Ses
 def test_thinning_removes_points_that_a_restart_made_void(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     an_ended_attempt(sessions, job_id, 1, resumed_step=0)
-    an_ended_attempt(sessions, job_id, 2, resumed_step=1000)
-    store_points(sessions, job_id, range(1, 1501), lambda step: 100.0 if step > 1000 else noisy(step), attempt=1)
-    store_points(sessions, job_id, range(1001, 1401), noisy, attempt=2)
-    store_points(sessions, job_id, [500, 1000, 1500], float, attempt=1, rank=ingest.ALL_RANKS)
+    an_ended_attempt(sessions, job_id, 2, resumed_step=2000)
+    store_points(sessions, job_id, range(1, 3001), lambda step: 100.0 if step > 2000 else noisy(step), attempt=1)
+    store_points(sessions, job_id, range(2001, 4001), noisy, attempt=2)
+    store_points(sessions, job_id, [1000, 2000, 3000], float, attempt=1, rank=ingest.ALL_RANKS)
     thin(sessions)
     after = metrics(sessions, job_id)
 
-    assert (after["loss", 0].x[0], after["loss", 0].x[-1]) == (1, 1400)
+    assert (after["loss", 0].x[0], after["loss", 0].x[-1]) == (1, 4000)
     assert max(y for y in after["loss", 0].y if y is not None) < 2
-    assert after["loss", ingest.ALL_RANKS].x == [500, 1000]
+    assert after["loss", ingest.ALL_RANKS].x == [1000, 2000]
     with sessions() as session:
-        void = (MetricPoint.attempt == 1) & (MetricPoint.step > 1000)
+        void = (MetricPoint.attempt == 1) & (MetricPoint.step > 2000)
         assert session.scalar(select(func.count()).select_from(MetricPoint).where(void)) == 0
+        found = series.metrics(session, session.get_one(Job, job_id), names=["loss"], ranks=[0], bands=1)
+    (everything,) = found[0].bands
+    assert (everything.count, everything.x_from, everything.x_to) == (4000, 1, 4000)
+    assert everything.max < 2
 
 
-def test_thinned_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -> None:
+def test_thinned_samples_keep_the_extremes_and_bands_of_every_metric(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
     spikes = {1234: 800.0, 2999: 0.0}
     store_samples(sessions, job_id, 3000, lambda i: spikes.get(i, 100 + i % 13))
@@ -166,22 +170,36 @@ def test_thinned_samples_keep_the_extremes_of_every_metric(sessions: Sessions) -
         points_left = zip(after[metric].x, after[metric].step, after[metric].y, strict=True)
         assert set(points_left) < set(zip(before[metric].x, before[metric].step, before[metric].y, strict=True))
         assert (after[metric].x[0], after[metric].x[-1]) == (0, 2999)
+    with sessions() as session:
+        found = sample_series.utilization(session, session.get_one(Job, job_id), bands=25)
+        assert {row.name for row in session.scalars(select(Rollup))} == {"cpu_percent", "memory_bytes"}
+    cpu, memory = found.series
+    assert [band.count for band in cpu.bands] == [120] * 25
+    assert [(band.min, band.max) for band in cpu.bands] == [(100, 112)] * 10 + [(100, 800)] + [(100, 112)] * 13 + [
+        (0, 112)
+    ]
+    assert [band.max for band in memory.bands] == [10 * (120 * number + 119) for number in range(25)]
 
 
-@pytest.mark.parametrize("batches", [1, 2, 3])
-def test_an_interrupted_thinning_is_finished_by_the_next(sessions: Sessions, batches: int) -> None:
+@pytest.mark.parametrize("batches", [1, 3, 5])
+def test_an_interrupted_thinning_is_finished_by_the_next_and_counts_no_point_twice(
+    sessions: Sessions, batches: int
+) -> None:
     whole = a_job_that_ended(sessions)
-    store_points(sessions, whole, range(1, 3001), noisy)
+    store_points(sessions, whole, range(1, 5_001), noisy)
+    before = bands(sessions, whole, 25)
     thin(sessions)
     torn = a_job_that_ended(sessions)
-    store_points(sessions, torn, range(1, 3001), noisy)
+    store_points(sessions, torn, range(1, 5_001), noisy)
     assert thin(sessions, batches=batches) == batches
     assert thinned_at(sessions, torn) is None
     assert job_rows.count(sessions, MetricPoint) + BLOCK * job_rows.count(sessions, MetricBlock) > 4 * BINS
+    assert same_but_for_p95(before, bands(sessions, torn, 25))
     thin(sessions)
 
     assert job_rows.count(sessions, MetricBlock) == 0
     assert metrics(sessions, torn) == metrics(sessions, whole)
+    assert same_but_for_p95(before, bands(sessions, torn, 25))
 
 
 def test_running_and_recently_ended_jobs_are_not_thinned(sessions: Sessions) -> None:
@@ -233,43 +251,3 @@ def test_bands_keep_the_figures_of_removed_points(sessions: Sessions, axis: Axis
     whole, after = bands(sessions, job_id, 1, axis=axis)[0], combined(before)
     assert (whole.count, whole.min, whole.max) == (after.count, after.min, after.max)
     assert whole.mean == pytest.approx(after.mean)
-
-
-@pytest.mark.parametrize("batches", [1, 3, 5])
-def test_an_interrupted_thinning_counts_no_point_twice(sessions: Sessions, batches: int) -> None:
-    job_id = a_job_that_ended(sessions)
-    store_points(sessions, job_id, range(1, 5_001), noisy)
-    before = bands(sessions, job_id, 25)
-    assert thin(sessions, batches=batches) == batches
-    assert same_but_for_p95(before, bands(sessions, job_id, 25))
-    thin(sessions)
-
-    assert same_but_for_p95(before, bands(sessions, job_id, 25))
-
-
-def test_void_points_do_not_count_in_bands(sessions: Sessions) -> None:
-    job_id = a_job_that_ended(sessions)
-    an_ended_attempt(sessions, job_id, 1, resumed_step=0)
-    an_ended_attempt(sessions, job_id, 2, resumed_step=2000)
-    store_points(sessions, job_id, range(1, 3001), lambda step: 100.0 if step > 2000 else noisy(step), attempt=1)
-    store_points(sessions, job_id, range(2001, 4001), noisy, attempt=2)
-    thin(sessions)
-    (everything,) = bands(sessions, job_id, 1)
-
-    assert (everything.count, everything.x_from, everything.x_to) == (4000, 1, 4000)
-    assert everything.max < 2
-
-
-def test_thinned_samples_have_bands_for_each_metric(sessions: Sessions) -> None:
-    job_id = a_job_that_ended(sessions)
-    store_samples(sessions, job_id, 3000, lambda i: 100 + i % 13)
-    thin(sessions)
-    with sessions() as session:
-        found = sample_series.utilization(session, session.get_one(Job, job_id), bands=25)
-        metrics_with_rollups = {row.name for row in session.scalars(select(Rollup))}
-
-    assert metrics_with_rollups == {"cpu_percent", "memory_bytes"}
-    cpu, memory = found.series
-    assert [band.count for band in cpu.bands] == [120] * 25
-    assert [band.max for band in memory.bands] == [10 * (120 * number + 119) for number in range(25)]
-    assert all((band.min, band.max) == (100, 112) for band in cpu.bands)
