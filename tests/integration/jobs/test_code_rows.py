@@ -64,12 +64,18 @@ def test_archives_are_removed_in_batches(sessions: Sessions) -> None:
     assert left(sessions) == set()
 
 
-def test_archive_stays_while_a_job_is_submitted_with_it(sessions: Sessions) -> None:
+def test_archive_stays_whole_while_a_job_is_submitted_with_it_and_when_it_is_sent_again(sessions: Sessions) -> None:
     digest = unused_for(sessions, 31)
     with sessions.begin() as session:
         assert code.may_use(session, digest, user="admin", is_admin=False)
         assert not remove_unused(sessions)
     assert left(sessions) == {digest}
+    assert store_code(sessions, {"a.py": ""}) == digest
+    assert not remove_unused(sessions)
+    assert left(sessions) == {digest}
+    with sessions() as session:
+        pieces = b"".join(code.pieces_of(session, digest))
+        assert pieces == archive_of({"a.py": ""}) == code.piece_of(session, digest, 0)
 
 
 def test_job_that_comes_while_its_archive_is_removed_finds_none(sessions: Sessions) -> None:
@@ -85,18 +91,3 @@ def test_job_that_comes_while_its_archive_is_removed_finds_none(sessions: Sessio
             answer = pool.submit(may_use)
             until(lambda: job_rows.waiting_for_locks(sessions), what="a submission that waits")
         assert answer.result() is False
-
-
-def test_archive_that_is_sent_again_stays(sessions: Sessions) -> None:
-    digest = unused_for(sessions, 31)
-    assert store_code(sessions, {"a.py": ""}) == digest
-    assert not remove_unused(sessions)
-    assert left(sessions) == {digest}
-
-
-def test_pieces_add_up_to_the_archive(sessions: Sessions) -> None:
-    digest = store_code(sessions, {"a.py": "x"})
-    with sessions() as session:
-        assert (
-            b"".join(code.pieces_of(session, digest)) == archive_of({"a.py": "x"}) == code.piece_of(session, digest, 0)
-        )
