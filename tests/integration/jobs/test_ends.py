@@ -8,8 +8,7 @@ from sqlalchemy import func, select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, RunTime
 from jobs.lifecycle import leases
-from jobs.lifecycle.leases import StaleLease
-from jobs.lifecycle.store import Lease, request_cancel
+from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
 from tests.integration.jobs import job_rows
 
@@ -56,8 +55,7 @@ def test_each_reason_leads_to_its_status_and_a_nul_in_an_error_is_replaced(sessi
 def test_a_job_with_a_requested_cancel_ends_as_cancelled(sessions: Sessions) -> None:
     for reason in EndReason:
         lease = job_rows.a_running_attempt(sessions)
-        with sessions.begin() as session:
-            request_cancel(session, lease.job_id)
+        job_rows.cancel(sessions, lease.job_id)
         assert end(sessions, lease, reason, error="not this") is Status.CANCELLED
         job = job_rows.the_job(sessions, lease.job_id)
         assert (job.status, job.end_reason, job.error) == (Status.CANCELLED, EndReason.CANCELLED, None)
@@ -156,13 +154,3 @@ def test_an_attempt_that_no_supervisor_claimed_is_abandoned(sessions: Sessions) 
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
     (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.reason) == (lease, EndReason.LAUNCH_FAILED)
-
-
-def test_the_reaper_ends_abandoned_attempts_but_not_renewed_ones(sessions: Sessions) -> None:
-    lease = job_rows.a_running_attempt(sessions)
-    job_rows.expire_lease(sessions, lease)
-    with sessions.begin() as session:
-        leases.fence_expired(session, lease)
-        leases.renew(session, lease, lease_s=60)
-        with pytest.raises(StaleLease):
-            leases.fence_expired(session, lease)

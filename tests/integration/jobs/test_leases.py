@@ -145,8 +145,7 @@ def test_the_supervisor_of_a_live_attempt_is_recorded_with_the_software_of_each_
 def test_a_writer_without_the_lease_is_refused(sessions: Sessions, stale: str) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
     if stale == "ended":
-        with sessions.begin() as session:
-            leases.end(session, lease, EndReason.LEASE_EXPIRED)
+        job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED, releases=False)
     else:
         lease = dataclasses.replace(lease, token=str(uuid4()))
     before = job_rows.the_attempt(sessions, lease)

@@ -103,9 +103,7 @@ def test_every_kind_of_end_is_sent_once_and_a_restart_or_what_is_rolled_back_is_
         lease = job_rows.a_running_attempt(sessions)
         if reason is EndReason.CANCELLED:
             job_rows.cancel(sessions, lease.job_id)
-        with sessions.begin() as session:
-            leases.end(session, lease, reason)
-            leases.release(session, lease.attempt_id)
+        job_rows.end_attempt(sessions, lease, reason)
         ended.append(lease.job_id)
     assert stored_deliveries(sessions) == [(webhook, JOB_ENDED, job_id) for job_id in ended]
 

@@ -109,25 +109,6 @@ def test_each_month_of_utc_is_charged_its_part_of_an_attempt(sessions: Sessions,
     assert after.gpu_hours - before.gpu_hours < 0.05  # what was counted of the live one is counted of the ended one
 
 
-def test_each_attempt_of_a_restarted_job_is_charged_once(sessions: Sessions) -> None:
-    a_project(sessions)
-    job_rows.a_host(sessions)
-    job_id, charged = job_rows.a_job(sessions, project="vision"), 0.0
-    for reason in (EndReason.PREEMPTED, EndReason.HOST_LOST, EndReason.COMPLETED):
-        with sessions.begin() as session:
-            session.execute(update(Job).values(not_before=None))
-        lease = job_rows.an_attempt(sessions, job_id)
-        placed_at(sessions, lease, datetime.now(UTC) - timedelta(minutes=10))
-        ended = end_attempt(sessions, lease, reason)
-        assert ended.ended_at is not None
-        charged += 2 * (ended.ended_at - ended.created_at).total_seconds()
-        with pytest.raises(leases.StaleLease), sessions.begin() as session:
-            leases.end(session, lease, EndReason.LEASE_EXPIRED)
-        with sessions.begin() as session:
-            leases.release(session, lease.attempt_id)
-    assert sum(usage(sessions).values()) == pytest.approx(charged)
-
-
 def test_only_projects_with_a_limit_on_running_jobs_are_read(sessions: Sessions) -> None:
     a_project(sessions, "queue-only", max_queued=1)
     with sessions() as session:

@@ -156,8 +156,7 @@ def test_an_end_and_a_concurrent_cancel_agree(sessions: Sessions) -> None:
 
         def cancel(job_id: str = lease.job_id) -> str:
             try:
-                with sessions.begin() as session:
-                    request_cancel(session, job_id)
+                job_rows.cancel(sessions, job_id)
             except JobEnded:
                 return "too late"
             return "asked"
@@ -201,8 +200,7 @@ def test_a_renewal_and_a_concurrent_reaper_agree(sessions: Sessions) -> None:
         assert renewed != reaped
         assert (job_rows.the_attempt(sessions, lease).ended_at is not None) == reaped
         if renewed:
-            with sessions.begin() as session:
-                leases.end(session, lease, EndReason.LEASE_EXPIRED)
+            job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED, releases=False)
         with sessions.begin() as session:
             leases.release(session, lease.attempt_id)
 
@@ -234,8 +232,7 @@ def test_changes_of_one_job_at_once_are_all_kept_or_refused_by_its_end(sessions:
         return True
 
     def cancel() -> bool:
-        with sessions.begin() as session:
-            request_cancel(session, job_id)
+        job_rows.cancel(sessions, job_id)
         return True
 
     assert all(at_once([lambda number=number: change(number) for number in range(THREADS)]))

@@ -10,7 +10,6 @@ from sqlalchemy import select, text, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, DeletedAttempt, Job
 from jobs.insight.studies.ended import delete_study, lock_ended, move_study
-from jobs.lifecycle import leases
 from jobs.lifecycle.deletion import delete_job
 from jobs.lifecycle.store import Lease, locked_job
 from jobs.model.job_changes import JobChanges
@@ -278,9 +277,7 @@ def test_a_months_usage_is_that_of_the_projects_quota(sessions: Sessions, days: 
         session.execute(update(Attempt).values(created_at=since))
     _, *ending = held
     for lease in ending:
-        with sessions.begin() as session:
-            leases.end(session, lease, EndReason.COMPLETED)
-            leases.release(session, lease.attempt_id)
+        job_rows.end_attempt(sessions, lease)
     _, moved, gone = ending
     move(sessions, moved.job_id, "text")
     delete(sessions, gone.job_id)

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy import select
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import JobEvent, WebhookDelivery
+from jobs.db.tables import JobEvent
 from jobs.intake.intake import Intake
 from jobs.lifecycle.deliveries import JOB_ALERT, JOB_ENDED
 from jobs.lifecycle.leases import StaleLease
@@ -24,7 +23,6 @@ from tests.integration.jobs.intake.rank_files import (
     log_lines,
     next_attempt,
     paths_for,
-    step_ended,
     write,
     write_log,
 )
@@ -83,22 +81,6 @@ def test_a_flood_is_bounded_over_batches_and_attempts(
     write(paths, 0, said("a minute later", at=160.0))
     Intake(sessions, lease, paths, ranks=2).store_new()  # another reader knows what was stored
     assert [one["title"] for one in stored(sessions)][MOST_A_MINUTE + 1 :] == ["a minute later"]
-
-
-def test_a_batch_that_failed_alerts_once(sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake) -> None:
-    a_webhook(sessions, events=[JOB_ALERT])
-    write(paths, 0, said("slow"), step_ended(1))
-    with sessions.begin() as session:
-        session.execute(text("ALTER TABLE webhook_deliveries RENAME TO away"))
-    with pytest.raises(ProgrammingError):
-        intake.store_new()
-    assert (stored(sessions), job_rows.the_job(sessions, lease.job_id).alerts) == ([], 0)
-    with sessions.begin() as session:
-        session.execute(text("ALTER TABLE away RENAME TO webhook_deliveries"))
-    intake.store_new()
-    assert len(stored(sessions)) == job_rows.the_job(sessions, lease.job_id).alerts == 1
-    with sessions() as session:
-        assert len(session.scalars(select(WebhookDelivery)).all()) == 1
 
 
 def test_what_a_fenced_attempt_said_is_stored_once_by_the_next_one(

@@ -5,13 +5,16 @@ from itertools import pairwise
 import psycopg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import ProgrammingError
 
 from jobs.db.engine import Sessions
+from jobs.db.tables import WebhookDelivery
 from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
+from jobs.lifecycle.deliveries import JOB_ALERT
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
-from jobs.model.records import CheckpointSaved, CheckpointSkipped, Summarized, rank_records_name
+from jobs.model.records import Alerted, CheckpointSaved, CheckpointSkipped, Summarized, rank_records_name
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.telemetry.last_steps import last_steps
 from tests.integration.jobs import job_rows
@@ -24,6 +27,7 @@ from tests.integration.jobs.intake.rank_files import (
     write,
     write_log,
 )
+from tests.integration.jobs.test_outbox import a_webhook
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths
 
@@ -80,30 +84,31 @@ def test_without_the_lease_nothing_is_stored_and_no_offset_moves(
     assert job_rows.the_job(sessions, lease.job_id).revision == revision
 
 
-@pytest.fixture
-def no_table_for_metrics(sessions: Sessions) -> None:
-    """A database in which one of the last statements of a batch fails."""
-    with sessions.begin() as session:
-        session.execute(text("ALTER TABLE metric_points RENAME TO away"))
-
-
-def test_a_batch_that_failed_is_stored_whole_the_next_time(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, no_table_for_metrics: None
+@pytest.mark.parametrize("table", ["metric_points", "webhook_deliveries"])  # of the last statements of a batch
+def test_a_batch_that_failed_is_stored_whole_and_alerts_once_the_next_time(
+    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake, table: str
 ) -> None:
-    write(paths, 0, rank_started(0), step_ended(1))
+    a_webhook(sessions, events=[JOB_ALERT])
+    write(paths, 0, rank_started(0), step_ended(1), Alerted(at=100.0, level="info", title="slow"))
     write_log(paths, 0, b"one\n")
-    with pytest.raises(psycopg.ProgrammingError):
-        intake.store_new()
-    assert job_rows.the_job(sessions, lease.job_id).status is Status.LAUNCHING
-    assert job_rows.the_attempt(sessions, lease).offsets == {}
     with sessions.begin() as session:
-        session.execute(text("ALTER TABLE away RENAME TO metric_points"))
+        session.execute(text(f"ALTER TABLE {table} RENAME TO away"))
+    with pytest.raises((psycopg.ProgrammingError, ProgrammingError)):
+        intake.store_new()
+    job = job_rows.the_job(sessions, lease.job_id)
+    assert (job.status, job.alerts) == (Status.LAUNCHING, 0)
+    assert job_rows.the_attempt(sessions, lease).offsets == {}
+    history = job_rows.kinds(sessions, lease.job_id)
+    with sessions.begin() as session:
+        session.execute(text(f"ALTER TABLE away RENAME TO {table}"))
     assert intake.store_new()
     assert stored_losses(sessions) == [(0, 1)]
-    assert log_lines(sessions) == [(0, "one")]
-    assert job_rows.the_job(sessions, lease.job_id).status is Status.RUNNING
-    history = job_rows.kinds(sessions, lease.job_id)
-    assert (history.count(EventKind.RANK_STARTED), history.count(EventKind.FIRST_STEP)) == (1, 1)
+    assert (0, "one") in log_lines(sessions)
+    job = job_rows.the_job(sessions, lease.job_id)
+    assert (job.status, job.alerts) == (Status.RUNNING, 1)
+    added = job_rows.kinds(sessions, lease.job_id)[len(history) :]
+    assert sorted(added) == sorted([EventKind.RANK_STARTED, EventKind.FIRST_STEP, EventKind.ALERT])
+    assert job_rows.count(sessions, WebhookDelivery) == 1
 
 
 def test_a_torn_last_line_is_read_once_it_is_complete_or_the_file_ends_and_garbage_is_skipped(
