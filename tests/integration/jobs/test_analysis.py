@@ -21,7 +21,7 @@ from jobs.insight.analysis.points import parts
 from jobs.lifecycle.store import get_job
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.runtime.settings import Settings
-from jobs.telemetry import ingest, thinning
+from jobs.telemetry import blocks, ingest, thinning
 from jobs.telemetry.ingest import MetricRow, SampleRow, event_row
 from jobs.views.analysis import Analysis, FindingKind, LedgerItem
 from tests.integration.jobs import job_rows
@@ -215,6 +215,27 @@ def test_void_steps_count_only_as_lost_time(sessions: Sessions) -> None:
     assert analysis.learning.best == near(0.95)
 
 
+def test_a_live_job_without_steps_is_reported_as_stalled(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_SEVERAL", 1000)  # times of rows can be changed
+    job_id = a_job(sessions, ended=False)
+    an_attempt(sessions, job_id, ended_at=None, end_reason=None)
+    steps(sessions, job_id, range(1, 51))
+    with sessions.begin() as session:  # the last step was a minute ago
+        ago = func.clock_timestamp() - timedelta(seconds=60) - moment(5 + 49 * STEP_S)
+        session.execute(update(MetricPoint).values(at=MetricPoint.at + ago))
+        both = {Attempt.created_at: Attempt.created_at + ago, Attempt.started_at: Attempt.started_at + ago}
+        session.execute(update(Attempt).values(both))
+
+    analysis = analyse_job(sessions, job_id)
+
+    assert not analysis.complete
+    (stall,) = analysis.stalls
+    assert (stall.ongoing, stall.after_step) == (True, 50)
+    assert stall.length_s == near(60, abs=5)
+    assert FindingKind.STALLED in [finding.kind for finding in analysis.findings]
+    assert analysed_job_ids(sessions) == []
+
+
 def test_the_analysis_of_an_ended_job_stays_when_its_series_are_gone(sessions: Sessions) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
@@ -230,17 +251,13 @@ def test_the_analysis_of_an_ended_job_stays_when_its_series_are_gone(sessions: S
     assert analyse_job(sessions, job_id) == before
 
 
-def test_the_analysis_of_a_job_that_waits_runs_or_has_just_ended_is_not_stored_yet(sessions: Sessions) -> None:
+def test_the_analysis_of_a_job_that_waits_or_has_just_ended_is_not_stored_yet(sessions: Sessions) -> None:
     waiting = analyse_job(sessions, job_rows.a_job(sessions))
     assert waiting.ledger.leased_s == 0
     assert (waiting.findings, waiting.steps, waiting.utilization, waiting.learning) == ([], [], [], None)
-    live = a_job(sessions, ended=False)
-    an_attempt(sessions, live, ended_at=None, end_reason=None)
     just_ended = a_job(sessions, ended_at=func.now())
     an_attempt(sessions, just_ended)
-    for job_id in (live, just_ended):
-        steps(sessions, job_id, range(1, 51))
-    assert not analyse_job(sessions, live).complete
+    steps(sessions, just_ended, range(1, 51))
     assert analyse_job(sessions, just_ended).complete
     assert analysed_job_ids(sessions) == []
 

@@ -8,6 +8,7 @@ from sqlalchemy import func, select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, RunTime
 from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
 from tests.integration.jobs import job_rows
@@ -154,3 +155,13 @@ def test_an_attempt_that_no_supervisor_claimed_is_abandoned(sessions: Sessions) 
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
     (found,) = abandoned_attempts(sessions)
     assert (found.lease, found.reason) == (lease, EndReason.LAUNCH_FAILED)
+
+
+def test_the_reaper_ends_abandoned_attempts_but_not_renewed_ones(sessions: Sessions) -> None:
+    lease = job_rows.a_running_attempt(sessions)
+    job_rows.expire_lease(sessions, lease)
+    with sessions.begin() as session:
+        leases.fence_expired(session, lease)
+        leases.renew(session, lease, lease_s=60)
+        with pytest.raises(StaleLease):
+            leases.fence_expired(session, lease)

@@ -111,6 +111,17 @@ def test_a_cancel_wins_over_a_stop(run: Run, sessions: Sessions) -> None:
     assert running.job.end_reason is EndReason.CANCELLED
 
 
+def test_warn_only_warns_and_at_the_whole_time(run: Run) -> None:
+    running = run(idle=STOP | {"action": "warn"})
+    running.samples(range(1, 190))
+    assert running.watch() == 0
+    running.pass_time(20)
+    running.samples(range(1, 21))
+    assert running.watch() == 1
+    assert (running.job.idle or {})["acts_at"] is None
+    assert running.ending() is None
+
+
 def set_default(sessions: Sessions, policy: dict[str, Any] | None) -> None:
     with sessions.begin() as session:
         session.execute(update(Project).values(idle=policy))

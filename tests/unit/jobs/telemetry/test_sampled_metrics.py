@@ -14,6 +14,7 @@ from jobs.telemetry.sampled_metrics import (
     GPU_METRICS,
     HOST_METRICS,
     METRIC_NAMES,
+    SAMPLED_METRICS,
     SLOT_METRICS,
 )
 from worker.host.gpus import GpuReading
@@ -44,3 +45,8 @@ def test_samplers_read_every_metric_and_no_other() -> None:
 def test_api_accepts_every_metric() -> None:
     assert get_args(SampleMetric) == METRIC_NAMES
     assert get_args(HostMetric) == tuple(HOST_METRICS)
+
+
+def test_exported_metric_names_are_unique() -> None:
+    exported = [one.name for metric in SAMPLED_METRICS for one in (metric.gauge, metric.mirrored) if one is not None]
+    assert len(exported) == len(set(exported))
