@@ -1,4 +1,4 @@
-"""Bugs that the histories must find. Each is planted in the place of the guard against it.
+"""Bugs that the histories must find, at least one for each kind of check. Each is planted in the place of a guard.
 
 Each function takes away one guard for one test. Its docstring says how the service then behaves.
 """
@@ -10,15 +10,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import ColumnElement, Row, and_, func, select, true, update
+from sqlalchemy import ColumnElement, and_, func, select, true, update
 from sqlalchemy.orm import Session
 
-from jobs.db.tables import Attempt, Job, Slot
+from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.scheduling import placement_rows, placing
-from jobs.scheduling.slots import SlotClass
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -29,21 +28,8 @@ def missing_lease_check(patch: pytest.MonkeyPatch) -> None:
     def is_there(lease: Lease) -> ColumnElement[bool]:
         return Attempt.id == lease.attempt_id
 
-    _replace_is_valid(patch, is_there)
-
-
-def token_not_compared(patch: pytest.MonkeyPatch) -> None:
-    """Anyone who knows the id of a live attempt may write for it."""
-
-    def is_live(lease: Lease) -> ColumnElement[bool]:
-        return (Attempt.id == lease.attempt_id) & Attempt.ended_at.is_(None)
-
-    _replace_is_valid(patch, is_live)
-
-
-def _replace_is_valid(patch: pytest.MonkeyPatch, is_valid: Callable[[Lease], ColumnElement[bool]]) -> None:
-    patch.setattr(store, "is_valid", is_valid)
-    patch.setattr(leases, "is_valid", is_valid)
+    patch.setattr(store, "is_valid", is_there)
+    patch.setattr(leases, "is_valid", is_there)
     patch.setattr(store, "_has_lease", store._has_lease.__wrapped__)  # without their caches
     patch.setattr(leases, "_lock_job", leases._lock_job.__wrapped__)
 
@@ -80,22 +66,6 @@ def lost_cancel(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leases, "status_after", deaf)
 
 
-def double_requeue(patch: pytest.MonkeyPatch) -> None:
-    """An attempt that has ended can end again, and then its job goes back to the queue again."""
-
-    def unguarded(session: Session, job_id: str, to: Status, *, lease: Lease | None = None, **values: Any) -> None:
-        store.transition(session, job_id, to, **values)
-
-    def unlocked_job(session: Session, lease: Lease) -> Row[Any]:
-        columns = leases._lock_job().selected_columns
-        both = select(*columns).join_from(Job, Attempt, Attempt.job_id == Job.id)
-        return session.execute(both.where(Attempt.id == lease.attempt_id)).one()
-
-    patch.setattr(leases, "fence_expired", lambda *_, **__: None)
-    patch.setattr(leases, "_locked_job", unlocked_job)
-    patch.setattr(leases, "transition", unguarded)
-
-
 def reaper_that_does_not_look_again(patch: pytest.MonkeyPatch) -> None:
     """A reaper ends an attempt as abandoned although its lease was renewed in the meantime."""
     patch.setattr(leases, "fence_expired", leases.fence)
@@ -116,15 +86,6 @@ def slots_taken_unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(placing, "_lock_free", lambda session, slots: set(slots))
 
 
-def models_not_compared(patch: pytest.MonkeyPatch) -> None:
-    """All GPUs of a host count as alike."""
-
-    def class_of(host: str, kind: str, name: str, memory_bytes: int | None) -> SlotClass:
-        return SlotClass(host, kind, "A100 or H100")
-
-    patch.setattr(placement_rows, "class_of", class_of)
-
-
 def gpus_of_others_leased(patch: pytest.MonkeyPatch) -> None:
     """GPUs on which processes of no job compute, and unhealthy ones, count as free."""
     is_free = (Slot.attempt_id.is_(None), Slot.quarantined_at.is_(None), Slot.retired_at.is_(None))
@@ -132,22 +93,6 @@ def gpus_of_others_leased(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(placing, "IS_FREE", and_(*is_free))
     patch.setattr(placement_rows, "_classes", placement_rows._classes.__wrapped__)  # without their caches
     patch.setattr(placing, "_lock_slots", placing._lock_slots.__wrapped__)
-
-
-def status_past_the_table(patch: pytest.MonkeyPatch) -> None:
-    """Every status may follow every other."""
-    patch.setattr(store, "SOURCES", {to: frozenset(Status) for to in Status})
-    patch.setattr(store, "_status_update", store._status_update.__wrapped__)  # without its cache
-
-
-def restarts_not_limited(patch: pytest.MonkeyPatch) -> None:
-    """A job is restarted as often as it fails."""
-    status_after = leases.status_after
-
-    def unlimited(reason: EndReason, *, cancel_requested: bool, restarts: int, max_restarts: int) -> Status:
-        return status_after(reason, cancel_requested=cancel_requested, restarts=0, max_restarts=max(max_restarts, 1))
-
-    patch.setattr(leases, "status_after", unlimited)
 
 
 def history_with_a_gap(patch: pytest.MonkeyPatch) -> None:
@@ -162,16 +107,11 @@ def history_with_a_gap(patch: pytest.MonkeyPatch) -> None:
 
 BUGS: list[Plant] = [
     missing_lease_check,
-    token_not_compared,
     claim_that_is_not_atomic,
     lost_cancel,
-    double_requeue,
     reaper_that_does_not_look_again,
     leaked_slot,
     slots_taken_unseen,
-    models_not_compared,
     gpus_of_others_leased,
-    status_past_the_table,
-    restarts_not_limited,
     history_with_a_gap,
 ]

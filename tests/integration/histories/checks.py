@@ -3,17 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Row
 
-from jobs.model.attained_service import QUANTUM_S, level_of
-from jobs.model.preemption import PreemptionKind
 from jobs.model.spec import Spec
 from jobs.model.states import ACTIVE, LOST, NEXT, TERMINAL, EndReason, EventKind, Status
-from jobs.scheduling.fair_queue import PATIENCE_S
 from tests.integration.histories.rows import Rows, planned_slots
 from tests.integration.histories.world import model_of
 
@@ -78,7 +74,7 @@ def changes_are_legal(before: Rows, after: Rows) -> None:
 
 
 def placements_are_right(before: Rows, after: Rows, specs: Mapping[str, Spec], *, host_timeout_s: float) -> None:
-    """New attempts are of jobs that may be placed, on free slots of hosts that take jobs, and they follow the queue."""
+    """New attempts are of jobs that may be placed, on free slots of hosts that take jobs."""
     new = [attempt for attempt in after.attempts.values() if attempt.id not in before.attempts]
     for attempt in new:
         job, spec = before.jobs[attempt.job_id], specs[attempt.job_id]
@@ -97,7 +93,6 @@ def placements_are_right(before: Rows, after: Rows, specs: Mapping[str, Spec], *
         models = {model_of(index) for _, index in planned_slots(attempt)}
         assert len(models) == 1 or spec.mixed_gpus, f"job {job.id} got {models}"
         assert models <= models_for(spec), f"job {job.id} got {models}"
-    _in_order({attempt.job_id for attempt in new}, before, after, specs)
 
 
 def may_be_placed(job: Row[Any], rows: Rows) -> bool:
@@ -132,55 +127,6 @@ def can_hold(rows: Rows, spec: Spec, *, again: bool) -> bool:
 def models_for(spec: Spec) -> set[str]:
     """The models of GPUs that a job may take."""
     return {model for model in ("A100", "H100") if spec.gpu_model is None or spec.gpu_model in model}
-
-
-def room_is_made_for_others(before: Rows, after: Rows) -> None:
-    """An attempt makes room for a job of a higher priority, for one ahead if `due_at` is over, or by the fair rules."""
-    for attempt in after.live:
-        earlier = before.attempts.get(attempt.id)
-        if earlier is None or earlier.preempt_requested_at is not None or attempt.preempt_requested_at is None:
-            continue
-        if attempt.preemption.kind is not PreemptionKind.JOB:
-            continue
-        # A priority that changed meanwhile may have counted or not.
-        pairs = [(rows.jobs[attempt.preemption.job], rows.jobs[attempt.job_id]) for rows in (before, after)]
-        first, loser = pairs[0]
-        assert may_be_placed(first, before), f"attempt {attempt.id} makes room for {first}"
-        overdue = attempt.due_at is not None and attempt.due_at <= before.now
-        comes_before = any(_comes_before(*pair, overdue=overdue) for pair in pairs)
-        fairly = any(_is_owed_room(*pair, attempt=attempt, now=before.now) for pair in pairs)
-        assert comes_before or fairly, f"{loser} makes room for {first}"
-
-
-def _comes_before(first: Row[Any], loser: Row[Any], *, overdue: bool) -> bool:
-    """Whether a job that runs makes room for the first one."""
-    ahead = (first.priority, loser.created_at) >= (loser.priority, first.created_at)
-    return first.priority > loser.priority or (overdue and ahead)
-
-
-def _is_owed_room(first: Row[Any], loser: Row[Any], *, attempt: Row[Any], now: datetime) -> bool:
-    """Whether a job that had its quantum, and more service, makes room for another one of the same account."""
-    held_s = (now - attempt.created_at).total_seconds()
-    if first.priority < loser.priority or held_s < QUANTUM_S:
-        return False
-    level = max(loser.level, level_of(loser.slot_seconds + held_s * attempt.gpus))
-    has_had_less = level > 0 and (first.level, first.created_at) < (level, loser.created_at)
-    return has_had_less or (now - first.queued_at).total_seconds() >= PATIENCE_S
-
-
-def _in_order(placed: set[str], before: Rows, after: Rows, specs: Mapping[str, Spec]) -> None:
-    """Of jobs with equal requests none is placed before another that is ahead in the queue."""
-    alike: dict[object, list[Row[Any]]] = {}
-    for job in before.jobs.values():
-        now = after.jobs[job.id]
-        waited = may_be_placed(job, before) and (job.id in placed or may_be_placed(now, after))
-        if waited and not job.attempt and job.priority == now.priority:
-            spec = specs[job.id]
-            key = (spec.gpus, spec.placement, spec.min_gpus, spec.time_limit_s, spec.gpu_model, spec.mixed_gpus)
-            alike.setdefault(key, []).append(job)
-    for jobs in alike.values():
-        for first, second in pairwise(sorted(jobs, key=lambda job: (-job.priority, job.created_at))):
-            assert first.id in placed or second.id not in placed, f"{second} was placed before {first}"
 
 
 @dataclass
