@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pyarrow.parquet as pq
 
 from jobs.model.spec import DatasetSpec
 from trainer.data.classes import class_names
-from trainer.data.interfaces import Collection, Host, SampleSchedule, Selection, Survey, Target, merged
+from trainer.data.interfaces import Collection, Host, Selection, Survey, Target, merged
 from trainer.data.location import locate
 from trainer.data.parquet import source as parquet
 from trainer.data.parquet.part import ParquetPart
@@ -62,10 +60,3 @@ def part(source: str, root: Path | str, selection: Selection | None = None, **fi
     opened = collection.part(survey, target, selection or Selection("all"))
     assert isinstance(opened, ParquetPart)
     return opened
-
-
-def seen(source: str, root: str, **fields: Any) -> list[int]:
-    """The first column of the 500 rows at a source, in the sequence of an epoch of ten steps."""
-    opened = part(source, root, **fields)
-    with closing(opened.train(SampleSchedule(500, 0, 1, 50, 10, 1), epoch=1, first=0)) as batches:
-        return [int(row) for batch in islice(batches, 10) for row in batch.features[:, 0]]

@@ -4,26 +4,21 @@ import hashlib
 import threading
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jobs.model.catalog import DATASETS
+from jobs.model.catalog import DATASETS, sizes_of
+from jobs.model.plan import resolve_plan
 from jobs.runtime import data_roots
 from tests.datasets import one_of_each_format, open_dataset, plan_of, spec_of, train_batches
-from trainer.data.interfaces import Part
+from tests.unit.trainer.reading import read
 from trainer.data.opening import Dataset, check_damage
 from trainer.errors import BadData
-
-
-def samples_of(part: Part | None) -> NDArray[np.uint8]:
-    assert part is not None
-    return np.concatenate([batch.features for batch in part.rows(0, len(part))])
-
-
-def labels_of(part: Part) -> list[int]:
-    return [label for batch in part.rows(0, len(part)) for label in batch.labels.tolist()]
+from trainer.plan import settle_plan
 
 
 @pytest.fixture
@@ -46,6 +41,8 @@ def test_digits_have_the_sizes_and_shape_of_the_catalog(tmp_path: Path) -> None:
     assert facts.shape == listed.shape
     assert facts.classes == tuple(str(number) for number in range(listed.classes))
     assert (facts.format, facts.dtype, facts.value_range) == ("arrays", "uint8", (0, 16))
+    spec = spec_of("digits", gpus=2, batch_size=64)
+    assert settle_plan(spec, facts.sizes, gpus=2) == resolve_plan(spec, sizes_of(spec))  # as shown at submission
 
 
 def test_order_of_digits_does_not_change_between_versions(tmp_path: Path) -> None:
@@ -59,9 +56,9 @@ def test_order_of_digits_does_not_change_between_versions(tmp_path: Path) -> Non
 
 def test_test_part_is_the_same_for_every_seed(tmp_path: Path) -> None:
     one, two = open_dataset("digits", tmp_path, seed=1), open_dataset("digits", tmp_path, seed=2)
-    assert (samples_of(one.test) == samples_of(two.test)).all()
-    assert (samples_of(one.validation) != samples_of(two.validation)).any()
-    parts = np.concatenate([samples_of(part) for part in (one.train, one.validation, one.test)])
+    assert (read(one.test)[0] == read(two.test)[0]).all()
+    assert (read(one.validation)[0] != read(two.validation)[0]).any()
+    parts = read(one.train, one.validation, one.test)[0]
     assert len(np.unique(parts.reshape(1797, 64), axis=0)) == 1797  # no digit is in two parts
 
 
@@ -79,8 +76,8 @@ def test_a_share_is_held_out_for_validation_the_same_way_on_every_rank(root: Pat
     shared = open_dataset(source, root, data_roots=[str(root)], ranks=3)
     assert (alone.facts.sizes.train, alone.facts.sizes.validation, alone.facts.sizes.test) == (80, 20, 0)
     assert alone.test is None
-    assert (samples_of(alone.validation) == samples_of(shared.validation)).all()
-    numbers = np.concatenate([samples_of(alone.train), samples_of(alone.validation)])[:, 0, 0, 0]
+    assert (read(alone.validation)[0] == read(shared.validation)[0]).all()
+    numbers = read(alone.train, alone.validation)[0][:, 0, 0, 0]
     assert sorted(numbers) == list(range(100))
 
 
@@ -105,12 +102,12 @@ def test_balance_takes_as_many_samples_of_each_class_as_the_rarest_has(root: Pat
     save_unequal(root / "unequal.npz")
     dataset = {"source": "unequal.npz", "validation": 0.1, "balance": True, "cache": cache}
     opened, on_two = (open_dataset(dataset, root, data_roots=[str(root)], ranks=ranks) for ranks in (1, 2))
-    times = np.bincount(labels_of(opened.train))
+    times = np.bincount(read(opened.train)[1])
     assert len(set(times)) == 1
     assert 5 <= times[0] <= 10
-    assert (samples_of(opened.train) == samples_of(on_two.train)).all()
+    assert (read(opened.train)[0] == read(on_two.train)[0]).all()
     whole = open_dataset({"source": "unequal.npz", "validation": 0.1}, root, data_roots=[str(root)])
-    assert (samples_of(opened.validation) == samples_of(whole.validation)).all()
+    assert (read(opened.validation)[0] == read(whole.validation)[0]).all()
     assert (opened.facts.sizes.train, opened.facts.counts) == (3 * times[0], (times[0],) * 3)
 
 
@@ -160,28 +157,24 @@ def test_so_many_samples_are_evaluated_of_all_classes_and_always_the_same(
     assert (by_ranks[1] == by_ranks[2]).all()
 
 
-def test_validation_data_may_come_from_another_source(root: Path) -> None:
-    np.savez(
-        root / "held-out.npz",
-        x_train=np.zeros((7, 4, 4), "u1"),
-        y_train=[3] * 7,
-        x_test=np.ones((2, 4, 4)),
-        y_test=[0, 1],
-    )
-    opened = open_dataset({"source": "numbers.npz", "validation": "held-out.npz"}, root, data_roots=[str(root)])
-    assert (opened.facts.sizes.train, opened.facts.sizes.validation, opened.facts.sizes.test) == (100, 7, 0)
-    assert labels_of(opened.validation) == [3] * 7
+def test_validation_data_may_come_from_another_source_of_another_format_and_size(root: Path) -> None:
+    train, test = {"x_train": np.zeros((7, 4, 4), "u1"), "y_train": [3] * 7}, {"x_test": np.ones((2, 4, 4))}
+    np.savez(root / "held-out.npz", **train, **test, y_test=[0, 1])
 
+    def opened(source: str, validation: str, **fields: Any) -> Dataset:
+        return open_dataset({"source": source, "validation": validation, **fields}, root, data_roots=[str(root)])
 
-def test_validation_source_may_have_another_format(root: Path) -> None:
-    dataset = {
-        "source": "synthetic:samples=50,classes=4,shape=8x8x1",
-        "format": "synthetic",
-        "validation": "numbers.npz",
-    }
-    opened = open_dataset(dataset | {"image_size": [16, 16]}, root, data_roots=[str(root)])
-    assert opened.facts.format == "synthetic"
-    assert samples_of(opened.validation).shape == (100, 16, 16, 1)
+    dataset = opened("numbers.npz", "held-out.npz")
+    sizes = dataset.facts.sizes
+    assert (sizes.train, sizes.validation, sizes.test) == (100, 7, 0)
+    assert read(dataset.validation)[1].tolist() == [3] * 7
+    dataset = opened("digits", "numbers.npz", image_size=[4, 4])
+    assert dataset.facts.shape == (4, 4, 1)
+    assert read(dataset.train)[0].shape == (1500, 4, 4, 1)
+    assert (read(dataset.validation)[0][:, 0, 0, 0] == np.arange(100)).all()
+    dataset = opened("synthetic:samples=50,classes=4,shape=8x8x1", "numbers.npz", image_size=[16, 16])
+    assert dataset.facts.format == "synthetic"
+    assert read(dataset.validation)[0].shape == (100, 16, 16, 1)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +185,7 @@ def test_validation_source_may_have_another_format(root: Path) -> None:
         ({"y": [0, 1], "x": np.eye(4)[[0, 1], None]}, r"apart.npz, x: its samples have the shape \(1, 4, 1\)"),
         (
             {"y": [0, 1], "x": np.arange(32).reshape(2, 4, 4)},
-            "apart.npz, x: its values are float32, those of the training data uint8",
+            "its values are float32, those of the training data uint8",
         ),
     ],
 )
@@ -202,21 +195,6 @@ def test_validation_data_that_does_not_fit_the_training_data_is_bad_data(
     np.savez(root / "apart.npz", **archive)
     with pytest.raises(BadData, match=sentence):
         open_dataset({"source": "numbers.npz", "validation": "apart.npz"}, root, data_roots=[str(root)])
-
-
-@pytest.mark.parametrize("validation", ["nowhere", "numbers.npz/.."])
-def test_validation_data_that_cannot_be_opened_names_its_field(root: Path, validation: str) -> None:
-    with pytest.raises(BadData, match=r"dataset\.validation: "):
-        open_dataset({"source": "digits", "validation": validation}, root, data_roots=[str(root)])
-
-
-def test_training_and_validation_images_are_resized_to_image_size(root: Path) -> None:
-    opened = open_dataset(
-        {"source": "digits", "image_size": [4, 4], "validation": "numbers.npz"}, root, data_roots=[str(root)]
-    )
-    assert opened.facts.shape == (4, 4, 1)
-    assert samples_of(opened.train).shape == (1500, 4, 4, 1)
-    assert (samples_of(opened.validation)[:, 0, 0, 0] == np.arange(100)).all()
 
 
 def test_only_data_that_is_not_in_memory_is_prefetched_by_a_thread(root: Path) -> None:
@@ -233,18 +211,11 @@ def test_only_data_that_is_not_in_memory_is_prefetched_by_a_thread(root: Path) -
     assert sum(batch.weights.sum() for batch in [first, *rest]) == 10
 
 
-def test_more_than_one_per_cent_of_damaged_samples_is_bad_data() -> None:
+def test_damage_of_all_parts_is_gathered_and_more_than_one_per_cent_is_bad_data(tmp_path: Path) -> None:
+    opened = open_dataset("digits", tmp_path)
+    assert opened.damage() == {}
+    parts = [SimpleNamespace(damage=lambda found=found: found) for found in ({"a": "cut"}, {}, {"b": "empty"})]
+    assert Dataset(opened.facts, *parts).damage() == {"a": "cut", "b": "empty"}
     check_damage({"a.jpg": "empty"}, samples=100, name="chips")
     with pytest.raises(BadData, match=r"chips: 2 of 100 samples are damaged, more than 1 %: a.jpg: empty; b.jpg: cut"):
         check_damage({"a.jpg": "empty", "b.jpg": "cut"}, samples=100, name="chips")
-
-
-def test_a_dataset_gathers_the_damage_of_its_parts(tmp_path: Path) -> None:
-    class Damaged:
-        def __init__(self, damaged: dict[str, str]) -> None:
-            self.damage = lambda: damaged
-
-    opened = open_dataset("digits", tmp_path)
-    assert opened.damage() == {}
-    parts = [Damaged({"a": "cut"}), Damaged({}), Damaged({"b": "empty"})]
-    assert Dataset(opened.facts, *parts).damage() == {"a": "cut", "b": "empty"}  # type: ignore[arg-type]

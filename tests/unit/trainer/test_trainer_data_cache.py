@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
@@ -74,20 +73,18 @@ def test_open_file_can_seek_and_stays_readable_after_eviction(tmp_path: Path, so
         assert file.read() == b"\7" * 5
 
 
-def test_a_source_that_changed_is_fetched_again(tmp_path: Path, source: Path, files: Counting) -> None:
+def test_a_source_that_changed_or_a_copy_that_is_cut_off_is_fetched_again(
+    tmp_path: Path, source: Path, files: Counting
+) -> None:
     path = source / "7"
     disk_cache(tmp_path).read(files, str(path))
+    (copy,) = copies(tmp_path)
+    copy.write_bytes(b"half")
+    assert disk_cache(tmp_path).read(files, str(path)) == b"\7" * 100
+    assert copy.stat().st_size == 100
     path.write_bytes(b"y" * 100)
     age(path, 10)
     assert disk_cache(tmp_path).read(files, str(path)) == b"y" * 100
-
-
-def test_a_copy_that_is_cut_off_is_fetched_again(tmp_path: Path, source: Path, files: Counting) -> None:
-    disk_cache(tmp_path).read(files, str(source / "7"))
-    (copy,) = copies(tmp_path)
-    copy.write_bytes(b"half")
-    assert disk_cache(tmp_path).read(files, str(source / "7")) == b"\7" * 100
-    assert copy.stat().st_size == 100
 
 
 def test_full_cache_keeps_files_in_use_and_reads_others_from_their_source(
@@ -113,8 +110,14 @@ def test_full_cache_evicts_the_least_recently_used_idle_file(tmp_path: Path, sou
     assert {path.read_bytes()[0] for path in copies(tmp_path)} == {0, 2, 3, 4, 10}
 
 
-def test_a_file_larger_than_the_limit_is_not_kept(tmp_path: Path, source: Path, files: Counting) -> None:
+def test_a_file_that_is_too_large_or_of_unknown_size_is_not_kept(tmp_path: Path, source: Path, files: Counting) -> None:
+    class Sizeless(Counting):
+        def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+            return {"name": path, "size": None, "type": "file"}
+
     assert disk_cache(tmp_path, 99).read(files, str(source / "7")) == b"\7" * 100
+    with pytest.raises(FileNotFoundError):
+        disk_cache(tmp_path).read(Sizeless(), str(source / "none"))
     assert copies(tmp_path) == []
 
 
@@ -170,23 +173,6 @@ def test_errors_of_the_source_are_raised_unchanged(tmp_path: Path, source: Path,
         with pytest.raises(PermissionError):
             cache_on_disk.read(files, str(source / "7"))
     assert not list((tmp_path / "cache").glob("*.part"))
-
-
-def test_a_file_of_unknown_size_is_not_kept(tmp_path: Path, source: Path) -> None:
-    class Sizeless(Counting):
-        def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
-            return {"name": path, "size": None, "type": "file"}
-
-    with pytest.raises(FileNotFoundError):
-        disk_cache(tmp_path).read(Sizeless(), str(source / "none"))
-    assert copies(tmp_path) == []
-
-
-def test_files_of_a_remote_store_are_cached(tmp_path: Path) -> None:
-    store = fsspec.filesystem("memory")
-    store.pipe_file("/cached/a", b"here")
-    assert [disk_cache(tmp_path).read(store, "/cached/a") for _ in range(2)] == [b"here"] * 2
-    assert [path.read_bytes() for path in copies(tmp_path)] == [b"here"]
 
 
 def test_a_cached_file_is_touched_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:

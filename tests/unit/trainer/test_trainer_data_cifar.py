@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.datasets import open_dataset
+from tests.unit.trainer.reading import read
 from trainer.data.formats import files_of
 from trainer.data.interfaces import Host
 from trainer.data.opening import Dataset
@@ -51,13 +52,19 @@ def test_cifar_10_has_its_images_classes_and_test_part(ten: Path, tmp_path: Path
     facts = dataset.facts
     assert (facts.format, facts.shape, facts.dtype, facts.classes) == ("arrays", (32, 32, 3), "uint8", tuple(NAMES))
     assert (facts.sizes.train, facts.sizes.validation, facts.sizes.test) == (54, 6, 6)
-    assert dataset.test is not None
-    (batch,) = dataset.test.rows(0, 6)
-    assert (batch.features == images(6, 9)).all()
-    assert batch.labels.tolist() == [0, 1, 2, 0, 1, 2]
-    trained = np.concatenate([batch.features for batch in dataset.train.rows(0, 54)])
+    features, labels = read(dataset.test)
+    assert (features == images(6, 9)).all()
+    assert labels.tolist() == [0, 1, 2, 0, 1, 2]
+    trained, _ = read(dataset.train)
     both = np.concatenate([images(30, 1), images(30, 2)])
     assert {image.tobytes() for image in trained} <= {image.tobytes() for image in both}
+    host = Host([str(ten.parent)], cache_dir=ten, scratch_dir=ten, threads=1)
+    found = files_of(ten.name, host, expected_format="auto", field="source")
+    assert found is not None
+    names = [name for name, _ in found[1]]  # those of the fingerprint
+    assert names == ["data_batch_1.bin", "data_batch_2.bin", "test_batch.bin", "batches.meta.txt"]
+    (ten / "batches.meta.txt").unlink()
+    assert opened(ten, tmp_path).facts.classes == ("0", "1", "2")
 
 
 def test_cifar_100_has_its_fine_classes(tmp_path: Path) -> None:
@@ -69,21 +76,7 @@ def test_cifar_100_has_its_fine_classes(tmp_path: Path) -> None:
     (folder / "coarse_label_names.txt").write_text("fruit\nothers\n")
     dataset = opened(folder, tmp_path, format="arrays", image_size=[16, 16])
     assert (dataset.facts.classes, dataset.facts.shape) == (tuple(FINE), (16, 16, 3))
-    assert dataset.test is not None
-    assert [label for batch in dataset.test.rows(0, 4) for label in batch.labels] == [0, 1, 2, 3]
-
-
-def test_without_a_file_of_names_classes_are_numbers(ten: Path, tmp_path: Path) -> None:
-    (ten / "batches.meta.txt").unlink()
-    assert opened(ten, tmp_path).facts.classes == ("0", "1", "2")
-
-
-def test_the_files_that_are_read_are_those_of_the_fingerprint(ten: Path) -> None:
-    host = Host([str(ten.parent)], cache_dir=ten, scratch_dir=ten, threads=1)
-    found = files_of(ten.name, host, expected_format="auto", field="source")
-    assert found is not None
-    names = [name for name, _ in found[1]]
-    assert names == ["data_batch_1.bin", "data_batch_2.bin", "test_batch.bin", "batches.meta.txt"]
+    assert read(dataset.test)[1].tolist() == [0, 1, 2, 3]
 
 
 def cut(folder: Path) -> None:

@@ -1,5 +1,7 @@
 """From labels to classes."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from trainer.data.classes import check_labels, class_names
@@ -12,17 +14,19 @@ def survey_of(*labels: str | int) -> Survey:
     return Survey(samples=len(labels), labels={str(label): 1 for label in labels}, label_kind=kind)
 
 
-def test_string_labels_become_sorted_classes() -> None:
-    assert class_names(survey_of("dog", "cat", "10", "9"), name="x") == ("10", "9", "cat", "dog")
-
-
-def test_integer_label_is_the_number_of_its_class() -> None:
-    assert class_names(survey_of(2, 0, 1), name="x") == ("0", "1", "2")
-    assert class_names(survey_of(*range(11)), name="x") == tuple(map(str, range(11)))
-
-
-def test_class_number_may_be_unused() -> None:
-    assert class_names(survey_of(1, 3), name="x") == ("0", "1", "2", "3")
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (("dog", "cat", "10", "9"), ("10", "9", "cat", "dog")),
+        (("Kräuter", "花", "a\u3000b"), ("Kräuter", "a\u3000b", "花")),
+        (range(11), tuple(map(str, range(11)))),
+        ((1, 3), ("0", "1", "2", "3")),  # a number may be unused
+    ],
+)
+def test_strings_become_sorted_classes_and_an_integer_is_the_number_of_its_class(
+    labels: Sequence[str | int], classes: tuple[str, ...]
+) -> None:
+    assert class_names(survey_of(*labels), name="x") == classes
 
 
 @pytest.mark.parametrize(
@@ -43,10 +47,6 @@ def test_class_number_may_be_unused() -> None:
 def test_labels_that_make_no_classes_are_bad_data(labels: tuple[str | int, ...], sentence: str) -> None:
     with pytest.raises(BadData, match=sentence):
         class_names(survey_of(*labels), name="x")
-
-
-def test_names_of_any_language_are_classes() -> None:
-    assert class_names(survey_of("Kräuter", "花", "a\u3000b"), name="x") == ("Kräuter", "a\u3000b", "花")
 
 
 def test_a_part_may_lack_a_class_but_not_have_an_extra_one() -> None:

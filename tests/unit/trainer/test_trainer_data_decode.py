@@ -82,15 +82,12 @@ def test_batches_keep_their_order_their_size_and_their_tags(kind: str, size: int
         assert (pixels == tags.reshape(-1, 1, 1, 1)).all()
 
 
-def test_images_are_resized_bilinearly() -> None:
+def test_images_are_resized_bilinearly_unless_they_have_the_size() -> None:
     image = photo(33, 47)
     expected = np.rint(tf.image.resize(np.asarray(image), (40, 30)).numpy())
-    assert (pixels_of([encoded(image, "PNG")], (40, 30, 3), resize=True)[0] == expected).all()
-
-
-def test_image_of_the_requested_size_is_not_changed() -> None:
-    image = photo(33, 47)
-    assert (pixels_of([encoded(image, "PNG")], (33, 47, 3), resize=True)[0] == np.asarray(image)).all()
+    content = encoded(image, "PNG")
+    assert (pixels_of([content], (40, 30, 3), resize=True)[0] == expected).all()
+    assert (pixels_of([content], (33, 47, 3), resize=True)[0] == np.asarray(image)).all()
 
 
 @pytest.mark.parametrize(("times", "is_averaged"), [(1, False), (2, True), (4, True), (9, True)])
@@ -116,22 +113,15 @@ def test_undecodable_image_raises_an_error_after_the_earlier_batches() -> None:
     assert seen == [list(range(first, first + 8)) for first in (0, 8, 16)]
 
 
-def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_and_an_image_of_another_size_are_named(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"shape": (4, 4, 1), "resize": False, "threads": 1}
     with pytest.raises(BadData, match=r"^7 cannot be decoded: .*gone\.png; No such file or directory$"):
-        list(
-            decoded(
-                iter([(np.array([7]), [str(tmp_path / "gone.png")])]),
-                kind="paths", shape=(4, 4, 1), resize=False, threads=1,
-            )
-        )  # fmt: skip
-
-
-def test_image_of_another_size_is_named_when_no_resize_is_requested() -> None:
+        list(decoded(iter([(np.array([7]), [str(tmp_path / "gone.png")])]), kind="paths", **options))
     with pytest.raises(BadData, match=r"^1 cannot be decoded: .*\[5,5,1\].*\[4,4,1\]"):
         pixels_of([*numbered(1, 4), *numbered(1, 5)], (4, 4, 1))
 
 
-def test_error_of_the_source_comes_after_the_batches_before_it() -> None:
+def test_error_of_the_source_comes_after_the_batches_before_it_and_an_empty_one_gives_none() -> None:
     def source() -> Iterator[Sources]:
         yield np.arange(2), numbered(2, 4)
         raise BadData("the disk is on fire")
@@ -140,19 +130,16 @@ def test_error_of_the_source_comes_after_the_batches_before_it() -> None:
     assert next(reading)[0].tolist() == [0, 1]
     with pytest.raises(BadData, match="on fire"):
         next(reading)
-
-
-def test_empty_source_gives_no_batches() -> None:
     assert list(decoded(iter(()), kind="contents", shape=(4, 4, 1), resize=False, threads=1)) == []
 
 
 def test_closing_ends_the_threads_and_the_source() -> None:
-    closed = []
+    closed, contents = [], numbered(16, 4)
 
     def source() -> Iterator[Sources]:
         try:
             while True:
-                yield np.arange(16), numbered(16, 4)
+                yield np.arange(16), contents
         finally:
             closed.append(True)
 

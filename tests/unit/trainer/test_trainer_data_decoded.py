@@ -91,7 +91,9 @@ def test_samples_outside_a_fraction_are_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-@pytest.mark.parametrize("more", [{}, {"augment": ["rotate_90"]}, {"fraction": 0.5}, {"sharding": "steps"}])
+@pytest.mark.parametrize(
+    "more", [{"augment": ["rotate_90"]}, {"fraction": 0.5}, {"source": "digits", "image_size": [12, 12]}]
+)
 def test_cached_run_sees_the_same_batches_as_a_run_without_a_cache(
     tmp_path: Path, ranks: int, more: dict[str, Any]
 ) -> None:
@@ -111,11 +113,7 @@ def test_only_training_and_validation_samples_are_cached(tmp_path: Path) -> None
     sizes = sorted(path.stat().st_size for path in tmp_path.glob("decoded-*"))
     assert sizes == [30 * (64 + 4), 135 * (64 + 4)]
     assert isinstance(cached.test, IndexedPart)
-
-
-def test_two_jobs_on_a_host_keep_their_samples_apart(tmp_path: Path) -> None:
-    open_dataset(SYNTHETIC | {"cache": "memory"}, tmp_path)
-    open_dataset(SYNTHETIC | {"cache": "memory"}, tmp_path, seed=7)
+    open_dataset(SYNTHETIC | {"cache": "memory", "fraction": 0.5}, tmp_path, seed=7)  # another job on the same host
     assert len(list(tmp_path.glob("decoded-*"))) == 4
 
 
@@ -145,21 +143,21 @@ def test_a_set_larger_than_the_disk_is_refused_before_it_is_read(tmp_path: Path)
         decoded({"train": part, "validation": part}, spec, host, seed=1, target=target, dtype="float32")
 
 
-def test_a_file_that_cannot_be_written_is_bad_data(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_bad_data_and_errors_of_the_reader_are_raised_unchanged(
+    tmp_path: Path,
+) -> None:
     part, _ = counting(10)
     nowhere = replace(decoded_part(part, tmp_path), path=tmp_path)
     with pytest.raises(BadData, match=r"dataset\.cache: cannot write the decoded samples: Is a directory"):
         nowhere.fill(local_rank=0, local_ranks=1)
 
-
-def test_error_of_the_reader_is_raised_unchanged(tmp_path: Path) -> None:
     class Broken:
         def read(self, batches: Iterator[Indices]) -> Iterator[tuple[Indices, Features]]:
             raise OSError("the data is gone")
 
-    part = IndexedPart(Broken(), np.zeros(10, np.int32), np.arange(10))
+    broken = IndexedPart(Broken(), np.zeros(10, np.int32), np.arange(10))
     with pytest.raises(OSError, match="the data is gone"):
-        decoded_part(part, tmp_path).fill(local_rank=0, local_ranks=1)
+        decoded_part(broken, tmp_path).fill(local_rank=0, local_ranks=1)
 
 
 def test_data_that_changes_while_it_is_read_is_bad_data(tmp_path: Path) -> None:
@@ -183,28 +181,13 @@ def test_no_file_stays_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_images_are_resized_to_larger_and_smaller_sizes() -> None:
+def test_images_are_resized_to_larger_and_smaller_sizes_and_bytes_are_rounded() -> None:
     ramp = np.broadcast_to(np.arange(0, 160, 10, dtype=np.uint8)[None, :, None], (2, 16, 16, 3))
-    larger, smaller = resized(ramp, (32, 64)), resized(ramp, (8, 4))
-    assert (larger.shape, larger.dtype) == ((2, 32, 64, 3), np.uint8)
+    smaller = resized(ramp, (8, 4))
     assert (smaller.shape, smaller.dtype) == ((2, 8, 4, 3), np.uint8)
-    assert larger[0, 0, :, 0].tolist() == sorted(larger[0, 0, :, 0])
-    assert (larger.min(), larger.max()) == (0, 150)
     assert smaller[0, 0, :, 0].tolist() == [15, 55, 95, 135]
-
-
-def test_resized_bytes_are_rounded_and_floats_are_not() -> None:
     pair = np.array([[[[0], [3]]]], np.uint8)
     assert resized(pair, (1, 4)).ravel().tolist() == [0, 1, 2, 3]  # 0, 0.75, 2.25, 3
     floats = resized(pair.astype(np.float32), (1, 4))
     assert floats.dtype == np.float32
     assert floats.ravel().tolist() == [0, 0.75, 2.25, 3]
-
-
-def test_resized_images_are_cached_at_their_new_size(tmp_path: Path) -> None:
-    fields = {"source": "digits", "image_size": [12, 12], "cache": "memory"}
-    cached = open_dataset(fields, tmp_path, ranks=2)
-    assert cached.facts.shape == (12, 12, 1)
-    plain = open_dataset(fields | {"cache": "none"}, tmp_path)
-    assert same(epochs(plain, fields, 5), epochs(cached, fields, 5))
-    assert sorted(path.stat().st_size for path in tmp_path.glob("decoded-*")) == [150 * 148, 1350 * 148]

@@ -35,13 +35,9 @@ def test_a_header_tells_kind_size_and_channels(name: str, tmp_path: Path) -> Non
         WIDTH,
         channel,
     )
+    assert header.suspect == (name.startswith("gif") or "after its end" in name)
     (tmp_path / "image").write_bytes(content)
     assert check_at(tmp_path / "image") == header
-
-
-@pytest.mark.parametrize("name", READABLE)
-def test_readable_image_is_suspect_only_as_a_gif_or_with_trailing_bytes(name: str) -> None:
-    assert check(READABLE[name][0]).suspect == (name.startswith("gif") or "after its end" in name)
 
 
 @pytest.mark.parametrize("kind", WHOLE)
@@ -59,7 +55,7 @@ def test_truncated_image_is_damaged_or_suspect(kind: str) -> None:
     put=st.binary(min_size=1, max_size=8),
     size=st.integers(0, 4000),
 )
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_any_bytes_give_a_header_or_are_damaged(kind: str, at: int, put: bytes, size: int) -> None:
     content = (WHOLE[kind][:at] + put + WHOLE[kind][at + len(put) :])[:size]
     with suppress(Damaged):
@@ -67,12 +63,10 @@ def test_any_bytes_give_a_header_or_are_damaged(kind: str, at: int, put: bytes, 
         assert header.height * header.width > 0
 
 
-def test_png_with_a_flipped_bit_is_damaged() -> None:
+def test_a_header_of_absurd_size_or_with_a_flipped_bit_is_damaged() -> None:
     with pytest.raises(Damaged, match="wrong checksum"):
         check(UNREADABLE["png, flipped bit"])
 
-
-def test_a_header_of_absurd_size_is_damaged() -> None:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

@@ -3,19 +3,20 @@
 import json
 import os
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import fsspec
-import numpy as np
 import pytest
 from PIL import Image
 
 from tests.datasets import open_dataset, plan_of, spec_of
-from tests.pictures import READABLE, UNREADABLE, encoded, photo
+from tests.pictures import UNREADABLE, encoded
+from tests.unit.trainer.reading import read
 from trainer.data.images.source import collections
-from trainer.data.interfaces import Host, merged
+from trainer.data.interfaces import Host
 from trainer.data.location import locate
 from trainer.data.opening import Dataset, open_source
 from trainer.errors import BadData
@@ -23,6 +24,7 @@ from trainer.errors import BadData
 SIZE = 6
 
 
+@cache
 def plain(colour: tuple[int, int, int] | int, size: int = SIZE) -> bytes:
     """An image of one colour, or of one grey."""
     return encoded(Image.new("L" if isinstance(colour, int) else "RGB", (size, size), colour), "PNG")
@@ -39,7 +41,7 @@ def chips(tmp_path: Path) -> Path:
     folder = tmp_path / "data" / "chips"
     for number in range(50):
         write(folder / "good" / f"{number}.png", plain(number))
-        write(folder / "scrap" / f"{number}.PNG", plain(100 + number))
+        write(folder / "scrap" / f"{number}.JPG", plain(100 + number))  # the content decides
     return folder
 
 
@@ -55,12 +57,8 @@ def host_of(folder: Path, threads: int = 1) -> Host:
 
 def samples_of(dataset: Dataset) -> list[tuple[int, int]]:
     """(grey of the first pixel, label) of every sample, in the order of the parts."""
-    return [
-        (int(pixels[0, 0, 0]), int(label))
-        for part in (dataset.train, dataset.validation)
-        for batch in part.rows(0, len(part))
-        for pixels, label in zip(batch.features, batch.labels, strict=True)
-    ]
+    pixels, labels = read(dataset.train, dataset.validation)
+    return list(zip(pixels[:, 0, 0, 0].tolist(), labels.tolist(), strict=True))
 
 
 def test_a_sub_folder_is_a_class(chips: Path) -> None:
@@ -76,24 +74,16 @@ def test_parts_are_read_from_their_own_folders(chips: Path) -> None:
     parted = chips.parent / "parted"
     for part in ("train", "val", "test"):
         for name in ("good", "scrap"):
-            write(parted / part / name / "deep" / "er" / "1.png", (chips / "good" / "7.png").read_bytes())
-    write(parted / "test" / "scrap" / "2.png", (chips / "good" / "8.png").read_bytes())
+            write(parted / part / name / "deep" / "er" / "1.png", plain(7))
+    write(parted / "test" / "scrap" / "2.png", plain(8))
     sizes = open_chips(parted).facts.sizes
     assert (sizes.train, sizes.validation, sizes.test) == (2, 2, 3)
-
-
-def test_class_folder_beside_a_part_folder_is_bad_data(chips: Path) -> None:
+    write(parted / "validation" / "good" / "1.png", plain(1))
+    with pytest.raises(BadData, match="both in val/ and in validation/"):
+        open_chips(parted)
     write(chips / "train" / "good" / "1.png", plain(1))
     with pytest.raises(BadData, match=r"'chips' holds images both in train/ and in good/: .*'chips/train'$"):
         open_chips(chips)
-
-
-def test_part_under_two_names_is_bad_data(chips: Path) -> None:
-    parted = chips.parent / "parted"
-    for part in ("train", "val", "validation"):
-        write(parted / part / "good" / "1.png", plain(1))
-    with pytest.raises(BadData, match="both in val/ and in validation/"):
-        open_chips(parted)
 
 
 def test_files_that_are_no_images_of_a_class_are_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -131,18 +121,8 @@ def test_one_colour_image_makes_all_of_them_colour(name: str, chips: Path) -> No
     write(chips / "good" / name, plain((1, 2, 3)))
     dataset = open_chips(chips, ranks=2)
     assert dataset.facts.shape == (SIZE, SIZE, 3)
-    pixels = np.concatenate([batch.features for batch in dataset.train.rows(0, 80)])
+    pixels, _ = read(dataset.train)
     assert ((pixels[..., 0] == pixels[..., 1]).all(axis=(1, 2))).sum() >= 79
-
-
-def test_image_formats_may_be_mixed_in_a_dataset(tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "mixed"
-    for number, (content, _) in enumerate(READABLE.values()):
-        for name in ("one", "two"):
-            write(folder / name / f"{number}.jpg", content)
-    dataset = open_chips(folder)
-    assert (dataset.facts.shape, dataset.facts.damaged) == ((30, 40, 3), {})
-    assert sum(len(batch.labels) for batch in dataset.train.rows(0, len(dataset.train))) == len(dataset.train)
 
 
 def test_images_of_different_sizes_need_image_size(chips: Path) -> None:
@@ -154,24 +134,27 @@ def test_images_of_different_sizes_need_image_size(chips: Path) -> None:
     assert (200, 1) in samples_of(dataset)
 
 
-def test_few_damaged_images_are_left_out_and_named(chips: Path) -> None:
-    for number, (name, content) in enumerate(UNREADABLE.items()):
-        if number < 2:
-            write(chips / "good" / f"{name}.jpg", content)
-    for number in range(100):
+def test_few_damaged_images_are_left_out_and_named_and_many_end_the_job(chips: Path) -> None:
+    for number in range(300):
         write(chips / "scrap" / f"more{number}.png", plain(200))
+    os.mkfifo(chips.parent / "pipe")
+    (chips / "good" / "a.png").symlink_to("nothing")
+    (chips / "good" / "b.png").symlink_to("../../pipe")
+    for name in ("nothing", "text"):
+        write(chips / "good" / f"{name}.jpg", UNREADABLE[name])
     dataset = open_chips(chips, ranks=2)
     assert dataset.facts.damaged == {
+        "good/a.png": "cannot be read: No such file or directory",
+        "good/b.png": "is no file",
         "good/nothing.jpg": "is empty",
         "good/text.jpg": "is not a JPEG, PNG, BMP or GIF image",
     }
-    assert len(samples_of(dataset)) == 200
-
-
-def test_too_many_damaged_images_end_the_job(chips: Path) -> None:
+    assert len(samples_of(dataset)) == 400
+    assert open_chips(chips).facts == dataset.facts  # one rank finds what two find together
     for name, content in UNREADABLE.items():
         write(chips / "good" / f"{name.replace('%', 'percent')}.png", content)
-    with pytest.raises(BadData, match=rf"^chips: {len(UNREADABLE)} of {100 + len(UNREADABLE)} samples are damaged"):
+    damaged = 4 + len(UNREADABLE)
+    with pytest.raises(BadData, match=rf"^chips: {damaged} of {400 + damaged} samples are damaged"):
         open_chips(chips)
 
 
@@ -180,13 +163,7 @@ def test_file_that_is_damaged_after_the_survey_is_named(chips: Path) -> None:
     for path in (chips / "good").iterdir():
         path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(BadData, match=r"^chips: good/\d+\.png cannot be decoded: Invalid PNG data"):
-        list(dataset.train.rows(0, 80))
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_damaged(chips: Path) -> None:
-    (chips / "good" / "0.png").chmod(0)
-    assert open_chips(chips).facts.damaged == {"good/0.png": "cannot be read: Permission denied"}
+        read(dataset.train)
 
 
 def test_links_are_followed_only_below_the_data_roots(chips: Path, tmp_path: Path) -> None:
@@ -203,35 +180,6 @@ def test_links_are_followed_only_below_the_data_roots(chips: Path, tmp_path: Pat
     (chips / "fourth").symlink_to(tmp_path / "outside")
     with pytest.raises(BadData, match="chips: the folder fourth leads outside the data roots"):
         open_chips(chips)
-
-
-def test_a_link_to_nothing_and_a_link_to_a_pipe_are_damaged(chips: Path) -> None:
-    for number in range(100):
-        write(chips / "scrap" / f"more{number}.png", plain(200))
-    os.mkfifo(chips.parent / "pipe")
-    (chips / "good" / "a.png").symlink_to("nothing")
-    (chips / "good" / "b.png").symlink_to("../../pipe")
-    assert open_chips(chips).facts.damaged == {
-        "good/a.png": "cannot be read: No such file or directory",
-        "good/b.png": "is no file",
-    }
-
-
-def test_surveys_of_several_ranks_merge_to_that_of_one_rank(chips: Path) -> None:
-    write(chips / "good" / "49.png", plain((1, 2, 3)))
-    write(chips / "good" / "48.png", b"")
-    spec, host = spec_of("chips").dataset, host_of(chips)
-
-    def surveyed(ranks: int) -> tuple[dict[str, Any], set[int]]:
-        found = open_source(spec, seed=1, host=host).collections["train"]
-        survey = merged([found.survey(rank=rank, ranks=ranks).to_json() for rank in range(ranks)])
-        told = survey.to_json()
-        details = told.pop("details")
-        told["shapes"] = sorted(told["shapes"])
-        return told, {number for key, value in details.items() if key.startswith("damaged_") for number in value}
-
-    assert surveyed(1) == surveyed(2) == surveyed(3)
-    assert surveyed(1)[0]["labels"] == {"good": 49, "scrap": 50}
 
 
 def test_host_that_sees_other_files_than_rank_0_is_bad_data(chips: Path) -> None:
@@ -261,58 +209,19 @@ def test_any_number_of_ranks_and_a_resumed_run_see_the_same_batches(chips: Path)
     assert list(islice(greys(dataset, rank=0, ranks=1, first=7), 8)) == alone[7:]
 
 
-def test_every_image_is_evaluated_once(chips: Path) -> None:
-    dataset = open_chips(chips)
-    greys = [
-        int(pixels[0, 0, 0])
-        for rank in range(2)
-        for batch in dataset.validation.evaluate(rank=rank, ranks=2, per_rank=3)
-        for pixels, weight in zip(batch.features, batch.weights, strict=True)
-        if weight
-    ]
-    assert sorted(greys) == sorted(grey for grey, _ in samples_of(dataset)[80:])
-
-
-@pytest.fixture
-def remote(chips: Path) -> Iterator[fsspec.AbstractFileSystem]:
-    """The same images on a filesystem that is not this host's."""
+def test_a_remote_folder_gives_the_samples_of_a_local_one_and_the_disk_cache_keeps_them(
+    chips: Path, tmp_path: Path
+) -> None:
     filesystem = fsspec.filesystem("memory")
     filesystem.put(str(chips), "/store/chips", recursive=True)
     filesystem.pipe("/store/chips/good/damaged.png", b"damaged")
-    yield filesystem
-    filesystem.rm("/store", recursive=True)
-
-
-def test_remote_folder_gives_the_same_samples_as_a_local_one(
-    chips: Path, remote: fsspec.AbstractFileSystem, tmp_path: Path
-) -> None:
-    dataset = open_dataset(
-        {"source": "memory://store/chips", "validation": 0.2}, tmp_path, data_roots=["memory://store"], ranks=2
-    )
+    fields = {"source": "memory://store/chips", "validation": 0.2}
+    dataset = open_dataset(fields, tmp_path, data_roots=["memory://store"], ranks=2)
+    cached = open_dataset(fields | {"cache": "disk"}, tmp_path, data_roots=["memory://store"])
     assert dataset.facts.damaged == {"good/damaged.png": "is not a JPEG, PNG, BMP or GIF image"}
-    assert sorted(samples_of(dataset)) == sorted(samples_of(open_chips(chips)))
-
-
-def test_a_remote_file_that_is_gone_is_named(remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
-    dataset = open_dataset({"source": "memory://store/chips"}, tmp_path, data_roots=["memory://store"])
-    remote.rm("/store/chips/good", recursive=True)
-    with pytest.raises(BadData, match=r"^memory://store/chips: good/\d+.png cannot be read"):
-        list(dataset.train.rows(0, 80))
-
-
-def test_disk_cache_holds_every_image_after_the_survey(remote: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
-    dataset = open_dataset(
-        {"source": "memory://store/chips", "validation": 0.2, "cache": "disk"}, tmp_path, data_roots=["memory://store"]
-    )
-    remote.rm("/store/chips", recursive=True)  # the survey has read all of it
-    assert len(samples_of(dataset)) == 100
-
-
-def test_photographs_are_resized_to_image_size(tmp_path: Path) -> None:
-    for number in range(12):
-        content = encoded(photo(90 + number, 120, seed=number), "JPEG")
-        write(tmp_path / "data" / "photos" / ("one" if number % 2 else "two") / f"{number}.jpeg", content)
-    dataset = open_chips(tmp_path / "data" / "photos", image_size=[32, 32])
-    (batch,) = dataset.train.rows(0, len(dataset.train))
-    assert batch.features.shape == (10, 32, 32, 3)
-    assert batch.features.std(axis=(1, 2, 3)).min() > 10
+    expected = sorted(samples_of(open_chips(chips)))
+    assert sorted(samples_of(dataset)) == expected
+    filesystem.rm("/store", recursive=True)
+    with pytest.raises(BadData, match=r"^memory://store/chips: (good/\d+.png|scrap/\d+.JPG) cannot be read"):
+        samples_of(dataset)
+    assert sorted(samples_of(cached)) == expected  # the survey has read all of it

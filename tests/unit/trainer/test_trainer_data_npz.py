@@ -1,7 +1,6 @@
 """Arrays from `.npz` archives, and the errors for archives that cannot be trained on."""
 
 import io
-import json
 import pickle
 import zipfile
 from pathlib import Path
@@ -13,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.datasets import open_dataset, spec_of
+from tests.datasets import open_dataset
+from tests.unit.trainer.reading import read
 from trainer.data.location import Location
 from trainer.data.npz import collections
 from trainer.data.opening import Dataset
@@ -29,22 +29,24 @@ def opened(root: Path, dataset: Any = None, /, **archive: Any) -> Dataset:
     return open_dataset({"source": "a.npz"} | (dataset or {}), root, data_roots=[str(root)], ranks=2)
 
 
-def labels(dataset: Dataset) -> list[int]:
-    parts = (dataset.train, dataset.validation)
-    return sorted(label for part in parts for batch in part.rows(0, len(part)) for label in batch.labels.tolist())
-
-
 @pytest.mark.parametrize("names", [("x", "y"), ("X", "y"), ("images", "labels"), ("x_train", "y_train")])
-def test_single_part_is_found_under_each_pair_of_names(tmp_path: Path, names: tuple[str, str]) -> None:
-    dataset = opened(tmp_path, **dict(zip(names, (IMAGES, LABELS), strict=True)))
+def test_single_part_is_found_under_each_pair_of_names_and_samples_keep_their_labels(
+    tmp_path: Path, names: tuple[str, str]
+) -> None:
+    texts = np.array(["cow", "ant", "bee"])[LABELS]
+    dataset = opened(tmp_path, **dict(zip(names, (IMAGES, texts), strict=True)))
     assert dataset.facts.sizes.model_dump() == {"train": 18, "validation": 2, "test": 0}
-    assert labels(dataset) == sorted(LABELS)
+    features, labels = read(dataset.train, dataset.validation)
+    rows = features[:, 0, 0, 0] // 10
+    assert sorted(rows) == list(range(20))
+    assert [dataset.facts.classes[label] for label in labels] == texts[rows].tolist()
 
 
 def test_train_validation_and_test_arrays_become_parts(tmp_path: Path) -> None:
-    rest = {"x_test": IMAGES[:5], "y_test": LABELS[:5], "x_val": IMAGES[:3], "y_val": LABELS[:3], "note": "ignored"}
-    facts = opened(tmp_path, x_train=IMAGES, y_train=LABELS, **rest).facts
+    rest = {"x_test": IMAGES[:5] * 2.0, "y_test": LABELS[:5], "x_val": IMAGES[:3] / 205, "y_val": LABELS[:3]}
+    facts = opened(tmp_path, x_train=IMAGES / 205, y_train=LABELS, note="ignored", **rest).facts
     assert facts.sizes.model_dump() == {"train": 20, "validation": 3, "test": 5}
+    assert facts.value_range == (0, 1)  # that of the training data
 
 
 @pytest.mark.parametrize(
@@ -64,14 +66,8 @@ def test_images_of_each_type_become_uint8_or_float32(
     dataset = opened(tmp_path, x=values, y=LABELS)
     facts = dataset.facts
     assert (facts.shape, facts.dtype, facts.value_range, facts.normalization) == (shape, dtype, value_range, None)
-    (batch,) = dataset.train.rows(0, 18)
-    assert batch.features.dtype == dtype
-    assert batch.features.shape == (18, *shape)
-
-
-def test_value_range_is_that_of_the_training_data(tmp_path: Path) -> None:
-    facts = opened(tmp_path, x_train=IMAGES / 205, y_train=LABELS, x_test=IMAGES * 2.0, y_test=LABELS).facts
-    assert facts.value_range == (0, 1)
+    features, _ = read(dataset.train)
+    assert (features.dtype, features.shape) == (dtype, (18, *shape))
 
 
 def test_a_table_is_normalized_by_its_columns(tmp_path: Path) -> None:
@@ -90,8 +86,8 @@ def test_a_table_of_pixels_becomes_images_of_the_size_asked_for(
     table = np.arange(20 * columns, dtype=np.uint8).reshape(20, columns)
     dataset = opened(tmp_path, {"image_size": [4, 4]}, x=table, y=np.arange(20))
     assert (dataset.facts.shape, dataset.facts.value_range) == (shape, (0, 255))
-    for batch in dataset.validation.rows(0, 2):
-        assert (batch.features == table[batch.labels].reshape(-1, *shape)).all()
+    features, labels = read(dataset.train, dataset.validation)
+    assert (features == table[labels].reshape(-1, *shape)).all()
 
 
 @pytest.mark.parametrize(
@@ -110,15 +106,7 @@ def test_a_table_of_pixels_becomes_images_of_the_size_asked_for(
 def test_labels_of_each_kind_become_classes(tmp_path: Path, values: Any, classes: tuple[str, ...]) -> None:
     dataset = opened(tmp_path, x=IMAGES, y=values)
     assert dataset.facts.classes == classes
-    assert set(labels(dataset)) == set(range(len(classes)))
-
-
-def test_each_sample_keeps_its_label(tmp_path: Path) -> None:
-    names = np.array(["cow", "ant", "bee"])[LABELS]
-    dataset = opened(tmp_path, x=IMAGES, y=names)
-    (batch,) = dataset.train.rows(0, 18)
-    rows = batch.features[:, 0, 0, 0] // 10
-    assert [dataset.facts.classes[label] for label in batch.labels] == names[rows].tolist()
+    assert set(read(dataset.train, dataset.validation)[1]) == set(range(len(classes)))
 
 
 def changed(row: int, value: float) -> Any:
@@ -131,28 +119,19 @@ def changed(row: int, value: float) -> Any:
     ("archive", "sentence"),
     [
         ({}, "a.npz: it holds nothing; x_train and y_train, or x and y, are needed"),
-        ({"data": IMAGES, "target": LABELS}, "it holds nothing; x_train and y_train"),
         ({"x_test": IMAGES, "y_test": LABELS}, "it holds x_test, y_test; x_train and y_train"),
         ({"x": IMAGES}, "a.npz: it holds x but no y"),
         ({"x": IMAGES, "y": LABELS, "y_test": LABELS}, "a.npz: it holds y_test but no x_test"),
         ({"x": IMAGES, "y": LABELS[:-1]}, "a.npz, x: there are 20 samples and 19 labels"),
         ({"x": IMAGES[:0], "y": LABELS[:0]}, r"a.npz, x: the samples have the shape \(0, 4, 4\): there is no value"),
         ({"x": IMAGES[:, :0], "y": LABELS}, r"a.npz, x: the samples have the shape \(20, 0, 4\): there is no value"),
-        ({"x": IMAGES[:1], "y": LABELS[:1]}, r"a.npz, x: there is only one class \('0'\)"),
         ({"x": IMAGES, "y": LABELS * 0}, r"a.npz, x: there is only one class \('0'\)"),
-        ({"x": IMAGES, "y": LABELS - 1}, "a.npz, x: the label -1 is out of range"),
-        ({"x": IMAGES, "y": LABELS * 1000}, "a.npz, x: the label 2000 is out of range"),
-        (
-            {"x": IMAGES[:, 0, 0], "y": LABELS},
-            r"the samples have the shape \(20,\): \(sample, height, width",
-        ),
+        ({"x": IMAGES[:, 0, 0], "y": LABELS}, r"the samples have the shape \(20,\): \(sample, height, width"),
         ({"x": IMAGES[None, None], "y": LABELS[:1]}, r"the samples have the shape \(1, 1, 20, 4, 4\)"),
         ({"x": np.float64(1), "y": np.int64(1)}, r"the labels have the shape \(\)"),
         ({"x": np.zeros((20, 3, 8, 8), "u1"), "y": LABELS}, r"the shape \(20, 3, 8, 8\): put the channels last"),
         ({"x": IMAGES.astype(str), "y": LABELS}, "the samples are of the type <U3: save them as integers or floats"),
-        ({"x": IMAGES * 1j, "y": LABELS}, "the samples are of the type complex128"),
         ({"x": changed(7, np.nan), "y": LABELS}, r"a.npz, x: sample 7 \(from 0\) holds NaN or infinity"),
-        ({"x": changed(9, -np.inf), "y": LABELS}, r"a.npz, x: sample 9 \(from 0\) holds NaN or infinity"),
         ({"x": changed(3, 1e300), "y": LABELS}, r"a.npz, x: sample 3 \(from 0\) holds NaN or infinity"),
         ({"x": changed(3, np.nan)[:, 1], "y": LABELS}, r"a.npz, x: sample 3 \(from 0\) holds NaN or infinity"),
         (
@@ -160,21 +139,10 @@ def changed(row: int, value: float) -> Any:
             r"a.npz, x_test: sample 2 \(from 0\) holds NaN",
         ),
         ({"x": IMAGES * 0.0 + 7, "y": LABELS}, "a.npz, x: every value is 7: there is nothing to learn from"),
-        ({"x": IMAGES, "y": np.where(LABELS == 2, np.nan, 1)}, r"the label of sample 2 \(from 0\) is NaN, infinite"),
-        (
-            {"x": IMAGES, "y": np.where(LABELS == 2, 1e300, 1)},
-            r"the label of sample 2 \(from 0\) is NaN, infinite or ",
-        ),
         ({"x": IMAGES, "y": LABELS * 1j}, "the labels are of the type complex128: save them as integers or strings"),
         ({"x": IMAGES, "y": np.full(20, b"\xff")}, "the labels are bytes that are no UTF-8 text"),
-        ({"x": IMAGES, "y": np.zeros((20, 3))}, "no sample has a label at all"),
-        (
-            {"x": IMAGES, "y": np.eye(3, dtype=int)[LABELS] * 2},
-            r"the labels have the shape \(20, 3\) and are neither",
-        ),
         ({"x": IMAGES, "y": np.full((20, 2), "a")}, r"the labels have the shape \(20, 2\) and are not one-hot"),
         ({"x": IMAGES, "y": IMAGES}, r"the labels have the shape \(20, 4, 4\): one label a sample is needed"),
-        ({"x": IMAGES, "y": np.array(["a", "b\0c"])[LABELS % 2]}, r"the label 'b\\x00c' is empty or holds control"),
         ({"x": IMAGES, "y": np.array([1, "a", None] * 7, object)[:20]}, "it holds Python objects: save arrays"),
         ({"x": IMAGES.astype(object), "y": LABELS}, "it holds Python objects: save arrays"),
     ],
@@ -233,7 +201,7 @@ def test_damaged_archives_are_bad_data(tmp_path: Path, content: bytes) -> None:
 
 
 @given(at=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255))
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_an_archive_with_any_wrong_byte_is_read_or_refused(at: int, byte: int) -> None:
     files = fsspec.filesystem("memory")
     files.pipe_file("/a.npz", GOOD[:at] + bytes([byte]) + GOOD[at + 1 :])
@@ -242,18 +210,3 @@ def test_an_archive_with_any_wrong_byte_is_read_or_refused(at: int, byte: int) -
     except BadData:
         return
     assert set(found) == {"train"}
-
-
-def test_an_archive_is_read_from_a_url(tmp_path: Path) -> None:
-    fsspec.filesystem("memory").pipe_file("/bucket/a.npz", GOOD)
-    dataset = open_dataset("memory://bucket/a.npz", tmp_path, data_roots=["memory://bucket"])
-    assert dataset.facts.sizes.train == 18
-
-
-def test_survey_of_a_rank_can_be_sent_as_json(tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", x=IMAGES.reshape(20, 16), y=LABELS)
-    spec = spec_of("a.npz").dataset
-    found = collections(Location("a.npz", fsspec.filesystem("file"), str(tmp_path / "a.npz")), spec.image_size)["train"]
-    first, second = (found.survey(rank=rank, ranks=2).to_json() for rank in (0, 1))
-    assert json.loads(json.dumps(first))["labels"] == {"0": 7, "1": 7, "2": 6}
-    assert second["samples"] == 0  # rank 0 has counted them

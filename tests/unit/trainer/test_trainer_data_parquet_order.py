@@ -1,14 +1,13 @@
 """The order of row groups, and the rows that a split or a rank takes from each."""
 
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.data.interfaces import Indices, SampleSchedule, Selection
+from trainer.data.interfaces import Indices, SampleSchedule
 from trainer.data.parquet.shuffling import Piece, Spread, Stretch, mixes, pass_of
 
 groups_of = st.lists(st.integers(1, 60), min_size=1, max_size=12)
@@ -21,43 +20,19 @@ def rows_of(stretch: Stretch, start: int, stop: int) -> list[int]:
     return [int(row) for piece in pieces for row in bases[piece.group] + np.flatnonzero(stretch.mask(piece))]
 
 
-@given(groups=groups_of, seed=st.integers(0, 9))
-@settings(max_examples=60)
-def test_a_longer_stretch_holds_the_rows_of_a_shorter_one(groups: list[int], seed: int) -> None:
-    spread = Spread(np.array(groups), seed)
-    counts = [spread.counts(position) for position in range(len(spread) + 1)]
-    assert [int(count.sum()) for count in counts] == list(range(len(spread) + 1))
-    assert all((shorter <= longer).all() for shorter, longer in pairwise(counts))
-    assert counts[-1].tolist() == groups
-
-
 @given(groups=st.lists(st.integers(20, 60), min_size=1, max_size=12), share=st.floats(0.1, 0.9))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_stretch_takes_its_share_of_every_row_group(groups: list[int], share: float) -> None:
     spread = Spread(np.array(groups), 1)
     taken = spread.counts(round(share * len(spread)))
     assert np.abs(taken - share * spread.rows).max() <= 2
-
-
-def test_short_stretch_takes_rows_from_row_groups_all_over_the_data() -> None:
-    taken = np.flatnonzero(Spread(np.ones(1000, np.int64), 1).counts(10))
-    assert len(taken) == 10
-    assert np.diff([0, *taken, 1000]).max() < 200
-
-
-@given(groups=groups_of, share=st.floats(0.01, 0.99), seed=st.integers(0, 9))
-@settings(max_examples=60)
-def test_a_split_is_exact_disjoint_and_whole(groups: list[int], share: float, seed: int) -> None:
-    spread = Spread(np.array(groups), seed)
-    size = Selection("train", share).size_of(len(spread))
-    sides = Stretch(spread, 0, size), Stretch(spread, size, len(spread))
-    train, validation = (rows_of(side, 0, len(side)) for side in sides)
-    assert len(train) == size
-    assert sorted(train + validation) == list(range(len(spread)))
+    few = np.flatnonzero(Spread(np.ones(1000, np.int64), 1).counts(10))  # from all over the data
+    assert len(few) == 10
+    assert np.diff([0, *few, 1000]).max() < 200
 
 
 @given(groups=groups_of, ranks=st.integers(1, 7), seed=st.integers(0, 9), share=st.floats(0.3, 1))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_pass_gives_each_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
     spread = Spread(np.array(groups), 0)
     stretch = Stretch(spread, 0, round(share * len(spread)))

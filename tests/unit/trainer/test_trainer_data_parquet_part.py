@@ -2,8 +2,6 @@
 
 import os
 import resource
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice, pairwise
 from pathlib import Path
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.tables import numbered, part, write
+from tests.unit.trainer.reading import evaluated
 from trainer.data.interfaces import SampleSchedule, Selection
 from trainer.data.parquet import part as parquet_part
 from trainer.data.parquet import windows
@@ -37,12 +36,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture
-def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory for 600 rows of two numbers: most row groups come in slices."""
-    monkeypatch.setattr(windows, "WINDOW_BYTES", 600 * 8)
-
-
 def schedule(
     samples: int, *, rank: int = 0, ranks: int = 1, per_rank: int = 4, steps: int = 0, **more: object
 ) -> SampleSchedule:
@@ -60,48 +53,40 @@ def ids(
     return np.array([batch.features[:, 0] for batch in taken], np.int64).reshape(-1, schedule.per_rank)
 
 
-def evaluated(part: ParquetPart, *, ranks: int, per_rank: int) -> tuple[list[int], set[int]]:
-    """The rows that count, over all ranks, and how many batches each rank had."""
-    counted_rows: list[int] = []
-    steps = set()
-    for rank in range(ranks):
-        batches = list(part.evaluate(rank=rank, ranks=ranks, per_rank=per_rank))
-        steps.add(len(batches))
-        for batch in batches:
-            assert len(batch.features) == len(batch.labels) == len(batch.weights) == per_rank
-            counted_rows += batch.features[batch.weights > 0][:, 0].astype(int).tolist()
-    return counted_rows, steps
-
-
-@pytest.mark.parametrize("source", ["uneven.parquet", "two"])
-@pytest.mark.parametrize("ranks", [1, 2, 3, 7])
-def test_every_row_is_seen_once_an_epoch(root: Path, source: str, ranks: int) -> None:
-    rows, per_rank = sum(UNEVEN), 4
+@pytest.mark.parametrize(
+    ("source", "ranks", "window_rows"),
+    [
+        ("uneven.parquet", 1, 100_000),
+        ("uneven.parquet", 3, 100_000),
+        ("uneven.parquet", 7, 600),  # most row groups come in slices
+        ("two", 2, 600),
+        ("two", 7, 100_000),
+        ("sorted.parquet", 5, 100_000),  # fewer row groups than ranks
+    ],
+)
+def test_every_row_is_seen_once_an_epoch_with_its_label(
+    root: Path, source: str, ranks: int, window_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "WINDOW_BYTES", window_rows * 8)
     opened = part(source, root)
-    seen = np.concatenate([ids(opened, schedule(rows, rank=rank, ranks=ranks)) for rank in range(ranks)]).ravel()
-    assert len(seen) == rows // (per_rank * ranks) * per_rank * ranks
-    assert max(Counter(seen.tolist()).values()) == 1
+    rows, taken = len(opened), []
+    for rank in range(ranks):
+        mine = schedule(rows, rank=rank, ranks=ranks)
+        with closing(opened.train(mine, epoch=1, first=0)) as batches:
+            taken += list(islice(batches, mine.steps))
+    seen, labels = (np.concatenate(values) for values in zip(*taken, strict=True))
+    assert len(np.unique(seen[:, 0])) == len(seen) == rows // (4 * ranks) * 4 * ranks
+    assert (seen[:, 0].astype(int) * 4 // rows == labels).all()
+    assert (seen[:, 1] == labels).all()
 
 
-@pytest.mark.usefixtures("small_windows")
-@pytest.mark.parametrize("ranks", [1, 7])
-def test_every_row_is_seen_once_an_epoch_when_row_groups_come_in_slices(root: Path, ranks: int) -> None:
-    opened = part("uneven.parquet", root)
-    seen = np.concatenate([ids(opened, schedule(3520, rank=rank, ranks=ranks, per_rank=1)) for rank in range(ranks)])
-    assert len(seen) == 3520 // ranks * ranks
-    assert len(np.unique(seen)) == len(seen)
-
-
-def test_ranks_share_every_row_when_there_are_fewer_row_groups(root: Path) -> None:
+def test_a_rank_sees_other_rows_of_a_row_group_in_every_epoch_or_draws_for_itself(root: Path) -> None:
     opened = part("sorted.parquet", root)
-    seen = np.concatenate([ids(opened, schedule(4000, rank=rank, ranks=5, per_rank=8)) for rank in range(5)]).ravel()
-    assert sorted(seen) == list(range(4000))
-
-
-def test_a_rank_sees_other_rows_of_a_row_group_in_every_epoch(root: Path) -> None:
-    opened = part("sorted.parquet", root)
-    first, second = (np.unique(ids(opened, schedule(4000, ranks=2), epoch=epoch)) for epoch in (1, 2))
-    assert 800 < len(np.intersect1d(first, second)) < 1200  # of 2000
+    epochs = [ids(opened, schedule(4000, ranks=2), epoch=epoch) for epoch in (1, 2)]
+    own = [ids(opened, schedule(4000, rank=rank, ranks=2, per_rank=20, sharding="steps")) for rank in (0, 1)]
+    for pair in (epochs, own):
+        assert all(len(np.unique(seen)) == 2000 for seen in pair)
+        assert 800 < len(np.intersect1d(*pair)) < 1200
 
 
 def test_many_files_are_read_with_few_open_at_a_time(tmp_path: Path) -> None:
@@ -128,7 +113,7 @@ def test_many_files_are_read_with_few_open_at_a_time(tmp_path: Path) -> None:
     ),
     window_rows=st.sampled_from([15, 100_000]),
 )
-@settings(max_examples=60)
+@settings(max_examples=15)
 def test_epoch_continues_where_it_was_left(
     tmp_path_factory: pytest.TempPathFactory,
     groups: list[int],
@@ -161,26 +146,12 @@ def test_passes_follow_each_other_in_a_long_epoch(root: Path) -> None:
     assert (seen[:3520] != seen[3520:]).any()
 
 
-def test_smaller_fraction_is_a_subset_of_a_larger_one(root: Path) -> None:
-    opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
-    small, large = (set(ids(opened, schedule(samples, per_rank=1)).ravel().tolist()) for samples in (300, 1500))
-    assert (len(small), len(large)) == (300, 1500)
-    assert small < large
-
-
-def test_sharding_by_steps_lets_each_rank_draw_from_all_rows(root: Path) -> None:
-    opened = part("sorted.parquet", root)
-    seen = [ids(opened, schedule(4000, rank=rank, ranks=2, per_rank=20, sharding="steps")).ravel() for rank in (0, 1)]
-    assert all(len(np.unique(of_rank)) == 2000 for of_rank in seen)
-    assert 800 < len(np.intersect1d(*seen)) < 1200
-
-
-@pytest.mark.parametrize("share", [0.1, 0.37])
-def test_split_has_exact_sizes_even_classes_and_no_overlap(root: Path, share: float) -> None:
+def test_split_has_exact_sizes_even_classes_and_no_overlap(root: Path) -> None:
+    share = 0.37
     rows_by_side: list[set[int]] = []
     for side in ("train", "validation"):
         opened = part("sorted.parquet", root, Selection(side, share, 5))  # type: ignore[arg-type]
-        rows, _ = evaluated(opened, ranks=1, per_rank=64)
+        rows = evaluated(opened, ranks=1, per_rank=64)[0][:, 0].astype(int).tolist()
         assert len(rows) == len(opened) == Selection(side, share).size_of(4000)  # type: ignore[arg-type]
         times = np.bincount(np.array(rows) // 1000, minlength=4)  # by class
         assert times.min() > 0.8 * times.max()
@@ -197,9 +168,9 @@ def test_an_evaluation_counts_every_row_once_in_equal_steps(
     monkeypatch.setattr(parquet_part, "KEPT_BYTES", kept_bytes)
     opened = part("uneven.parquet", root, Selection("validation", 0.3, 1))
     for _ in range(2):  # the second time from memory, if it was kept
-        counted, steps = evaluated(opened, ranks=ranks, per_rank=per_rank)
-        assert len(counted) == len(set(counted)) == len(opened)
-        assert steps == {-(-len(opened) // (ranks * per_rank))}
+        counted, _, steps = evaluated(opened, ranks=ranks, per_rank=per_rank)
+        assert len(counted) == len(np.unique(counted[:, 0])) == len(opened)
+        assert steps == -(-len(opened) // (ranks * per_rank))
 
 
 @pytest.mark.parametrize("samples", [None, 1000])
@@ -222,9 +193,9 @@ def test_ranks_that_share_the_rows_in_any_way_have_them_in_one_sequence(root: Pa
 def test_rows_that_are_evaluated_again_are_not_read_again(root: Path) -> None:
     path = write(root / "passing.parquet", numbered(100), [100])
     opened = part("passing.parquet", root)
-    first = evaluated(opened, ranks=1, per_rank=10)
+    first, _, _ = evaluated(opened, ranks=1, per_rank=10)
     path.unlink()
-    assert evaluated(opened, ranks=1, per_rank=10) == first
+    assert (evaluated(opened, ranks=1, per_rank=10)[0] == first).all()
 
 
 def test_fraction_takes_the_first_positions_of_the_part(root: Path) -> None:
@@ -236,14 +207,6 @@ def test_fraction_takes_the_first_positions_of_the_part(root: Path) -> None:
     assert len(first(700)) == 700
     assert first(700) < first(1400) < first(3168)
     assert first(700) == set(ids(opened, schedule(700, per_rank=1)).ravel().tolist())
-
-
-def test_rows_keep_their_labels(root: Path) -> None:
-    opened = part("two", root)
-    with closing(opened.train(schedule(3520, per_rank=64), epoch=1, first=0)) as batches:
-        for batch in islice(batches, 55):
-            assert (batch.features[:, 1] == batch.labels).all()
-            assert (batch.features[:, 0].astype(int) * 4 // 3520 == batch.labels).all()
 
 
 @pytest.mark.parametrize("samples", [3200, 400])  # most rows of each row group, and few
@@ -261,26 +224,29 @@ def test_values_of_rows_that_are_not_used_do_not_matter(tmp_path: Path, samples:
         ids(opened, schedule(samples))
 
 
-def classes_of(part: ParquetPart, samples: int) -> Iterator[NDArray[np.int64]]:
-    with closing(part.train(schedule(samples, per_rank=40), epoch=1, first=0)) as batches:
-        for batch in islice(batches, samples // 40):
-            yield np.bincount(batch.labels, minlength=4)
-
-
-def test_a_single_row_group_that_is_sorted_by_label_comes_out_mixed(root: Path) -> None:
-    counts = np.array(list(classes_of(part("sorted.parquet", root), 4000)))
-    assert counts.min() >= 1  # of 40 samples, with 10 of each class to be expected
+@pytest.mark.parametrize(
+    ("groups", "window_rows"),
+    [
+        ([4000], 100_000),  # a single row group
+        ([1000] * 16, 600),  # large ones, which come in slices
+    ],
+)
+def test_rows_that_are_sorted_by_label_come_out_mixed(
+    tmp_path: Path, groups: list[int], window_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "WINDOW_BYTES", window_rows * 8)
+    rows = sum(groups)
+    write(tmp_path / "t.parquet", numbered(rows), groups)
+    opened = part("t.parquet", tmp_path, shuffle_buffer=1)
+    with closing(opened.train(schedule(rows, per_rank=40), epoch=1, first=0)) as batches:
+        counts = np.array([np.bincount(batch.labels, minlength=4) for batch in islice(batches, rows // 40)])
+    assert len(groups) > 1 or counts.min() >= 1  # of 40 samples, with 10 of each class to be expected
     assert (counts.std(0) < 4.5).all()  # of independent draws: 2.7
 
 
-@pytest.mark.usefixtures("small_windows")
-def test_large_row_groups_that_are_sorted_by_label_come_out_mixed(root: Path) -> None:
-    write(root / "large.parquet", numbered(16_000), [1000] * 16)
-    counts = np.array(list(classes_of(part("large.parquet", root, shuffle_buffer=1), 16_000)))
-    assert (counts.std(0) < 4.5).all()
-
-
-@pytest.mark.usefixtures("small_windows")
-def test_row_group_too_large_to_be_mixed_as_a_whole_is_logged(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_row_group_too_large_to_be_mixed_as_a_whole_is_logged(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(windows, "WINDOW_BYTES", 600 * 8)
     ids(part("sorted.parquet", root), schedule(4000), steps=1)
     assert "row group 0 of sorted.parquet takes 0 MB in memory: rows are mixed with those" in capsys.readouterr().out

@@ -37,47 +37,33 @@ def threads() -> list[threading.Thread]:
 
 def test_items_come_in_their_order_and_end() -> None:
     assert list(prefetched(Source(100)())) == list(range(100))
-    assert not threads()
-
-
-def test_empty_source_gives_no_items() -> None:
     assert list(prefetched(iter([]))) == []
+    assert not threads()
 
 
 def test_two_items_are_made_ahead_and_a_third_waits() -> None:
     source = Source()
+    prefetched(source()).close()
     items = prefetched(source())
-    assert source.given == 0  # nothing is asked for yet
+    assert (source.given, threads()) == (0, [])  # nothing is asked for yet
     assert next(items) == 0
     until(lambda: source.given == 4, what="two in the queue and one in the hand")
     items.close()
     assert source.given == 4
 
 
-@pytest.mark.parametrize("taken", [1, 3])
-def test_closing_ends_the_thread_and_the_source(taken: int) -> None:
+@pytest.mark.parametrize(("taken", "dropped"), [(1, False), (3, False), (1, True)])
+def test_closing_or_dropping_ends_the_thread_and_the_source(taken: int, dropped: bool) -> None:
     source = Source()
     items = prefetched(source())
     (thread,) = [threads() for _ in range(taken) if next(items) >= 0][-1]
-    items.close()
+    if dropped:
+        del items
+        gc.collect()
+    else:
+        items.close()
     assert not thread.is_alive()
     assert source.closed_by is thread
-
-
-def test_items_that_nobody_asked_for_start_no_thread() -> None:
-    source = Source()
-    prefetched(source()).close()
-    assert not threads()
-    assert source.given == 0
-
-
-def test_items_that_are_dropped_end_their_thread() -> None:
-    items = prefetched(Source()())
-    next(items)
-    (thread,) = threads()
-    del items
-    gc.collect()
-    assert not thread.is_alive()
 
 
 def test_an_error_comes_after_the_items_before_it() -> None:
@@ -117,8 +103,4 @@ def test_batches_are_copied_ahead_by_the_thread_and_keep_their_order_and_kind() 
     batches.close()
     assert not threads()
     assert source.closed_by is not None
-
-
-def test_batches_that_are_copied_nowhere_have_no_thread() -> None:
-    batches = (Batch(np.zeros(1), np.zeros(1, np.int32)) for _ in range(1))
-    assert placed(batches, None) is batches
+    assert placed(batches, None) is batches  # copied nowhere

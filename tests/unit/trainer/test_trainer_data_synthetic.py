@@ -1,75 +1,60 @@
 """Synthetic images."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.datasets import open_dataset
-from trainer.data.interfaces import Part
+from tests.unit.trainer.reading import read
 from trainer.data.opening import Dataset
 from trainer.errors import BadData
 
 
-def opened(source: str, scratch: Path, *, seed: int = 42) -> Dataset:
+def opened(source: Any, scratch: Path, *, seed: int = 42) -> Dataset:
     return open_dataset(source, scratch, seed=seed)
 
 
-def samples(part: Part | None) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-    assert part is not None
-    batches = list(part.rows(0, len(part)))
-    return np.concatenate([batch.features for batch in batches]), np.concatenate([batch.labels for batch in batches])
-
-
-def test_synthetic_data_has_default_options(tmp_path: Path) -> None:
+def test_options_have_defaults_and_may_come_in_any_number_and_order(tmp_path: Path) -> None:
     facts = opened("synthetic", tmp_path).facts
     assert facts.sizes.model_dump() == {"train": 9000, "validation": 1000, "test": 1000}
     assert (facts.format, facts.shape, facts.dtype, facts.value_range) == ("synthetic", (32, 32, 3), "uint8", (0, 255))
     assert facts.classes == tuple("0123456789")
-
-
-def test_options_may_come_in_any_number_and_order(tmp_path: Path) -> None:
     facts = opened("synthetic:shape=8x16x1,samples=200", tmp_path).facts
     assert (facts.shape, facts.sizes.train, len(facts.classes)) == ((8, 16, 1), 180, 10)
     facts = opened("synthetic:samples=5000,classes=4,shape=32x32x3", tmp_path).facts
     assert (facts.shape, facts.sizes.train, len(facts.classes)) == ((32, 32, 3), 4500, 4)
-
-
-def test_images_are_made_in_the_requested_size(tmp_path: Path) -> None:
-    dataset = open_dataset({"source": "synthetic:shape=8x8x1,samples=100", "image_size": [16, 24]}, tmp_path)
-    assert dataset.facts.shape == (16, 24, 1)
-    assert samples(dataset.train)[0].shape == (90, 16, 24, 1)
+    resized = open_dataset({"source": "synthetic:shape=8x8x1,samples=100", "image_size": [16, 24]}, tmp_path)
+    assert resized.facts.shape == (16, 24, 1)
+    assert read(resized.train)[0].shape == (90, 16, 24, 1)
 
 
 def test_all_parts_are_different_samples_of_all_classes(tmp_path: Path) -> None:
-    dataset = opened("synthetic:samples=1000", tmp_path)
-    parts = [samples(part) for part in (dataset.train, dataset.validation, dataset.test)]
+    dataset = opened("synthetic:samples=1000,shape=8x8x1", tmp_path)
+    parts = [read(part) for part in (dataset.train, dataset.validation, dataset.test)]
     images = np.concatenate([images for images, _ in parts])
     assert len(np.unique(images.reshape(len(images), -1), axis=0)) == 1100
     assert all(set(labels) == set(range(10)) for _, labels in parts)
 
 
-def test_a_sample_is_the_same_in_every_batch_and_every_run(tmp_path: Path) -> None:
-    one, two = opened("synthetic:samples=100", tmp_path), opened("synthetic:samples=100", tmp_path)
-    whole, _ = samples(one.train)
-    for position in (0, 5, 89):
-        (batch,) = two.train.rows(position, position + 1)
+def test_a_sample_is_the_same_in_every_batch_in_every_run_and_for_every_seed_of_a_job(tmp_path: Path) -> None:
+    one, two = (opened("synthetic:samples=100,shape=8x8x1", tmp_path, seed=seed) for seed in (1, 2))
+    (whole, _), (other, _) = read(one.test), read(two.test)
+    assert (whole == other).all()
+    assert one.test is not None
+    for position in (0, 5, 9):
+        (batch,) = one.test.rows(position, position + 1)
         assert (batch.features[0] == whole[position]).all()
-
-
-def test_data_does_not_depend_on_the_seed_of_the_job(tmp_path: Path) -> None:
-    one, two = (samples(opened("synthetic:samples=100", tmp_path, seed=seed).test)[0] for seed in (1, 2))
-    assert (one == two).all()
 
 
 def test_classes_differ_in_pattern_but_not_in_brightness(tmp_path: Path) -> None:
     dataset = opened("synthetic:samples=2000", tmp_path)
-    images, labels = samples(dataset.train)
+    images, labels = read(dataset.train)
     prototypes = np.stack([images[labels == label].mean(axis=0) for label in range(10)])
     assert np.ptp(prototypes.mean(axis=(1, 2, 3))) < 1  # of 255
     assert (prototypes.std(axis=(1, 2, 3)) > 5).all()
-    held_out, expected = samples(dataset.test)
+    held_out, expected = read(dataset.test)
     nearest = ((held_out[:, None] - prototypes) ** 2).sum(axis=(2, 3, 4)).argmin(axis=1)
     assert (nearest == expected).mean() > 0.95
     # A single pixel tells little: the noise is as strong as the pattern.
@@ -77,17 +62,10 @@ def test_classes_differ_in_pattern_but_not_in_brightness(tmp_path: Path) -> None
 
 
 def test_pixel_values_do_not_wrap_around(tmp_path: Path) -> None:
-    images, _ = samples(opened("synthetic:samples=2000,shape=8x8x1", tmp_path).train)
+    images, _ = read(opened("synthetic:samples=2000,shape=8x8x1", tmp_path).train)
     assert images.min() < 30
     assert images.max() > 220
     assert np.abs(np.diff(np.bincount(images.ravel(), minlength=256)[[0, 255]])) < 20  # nothing wrapped around
-
-
-def test_a_size_outside_the_limits_is_bad_data(tmp_path: Path) -> None:
-    with pytest.raises(BadData, match=r"^dataset\.image_size: synthetic data with 4 height: 8 to 4096 are possible"):
-        open_dataset({"source": "synthetic", "image_size": [4, 32]}, tmp_path)
-    with pytest.raises(BadData, match=r"^dataset\.image_size: synthetic data with 100 classes of 4096x4096x3 does not"):
-        open_dataset({"source": "synthetic:classes=100", "image_size": [4096, 4096]}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +73,9 @@ def test_a_size_outside_the_limits_is_bad_data(tmp_path: Path) -> None:
     [
         ("synthetic:sample=5", "dataset.source: 'sample=5' is not understood: write synthetic:samples=5000,cl"),
         ("synthetic:samples=-5", "'samples=-5' is not understood"),
-        ("synthetic:samples=1e3", "'samples=1e3' is not understood"),
         ("synthetic:samples=٣٠", "'samples=٣٠' is not understood"),
         ("synthetic:samples", "'samples' is not understood"),
         ("synthetic:shape=32x32", "'shape=32x32' is not understood"),
-        ("synthetic:height=32", "'height=32' is not understood"),
         ("synthetic:samples=10", "synthetic data with 10 samples: 20 to 10000000 are possible"),
         ("synthetic:samples=9999999999", "synthetic data with 9999999999 samples: 20 to"),
         ("synthetic:classes=1", "synthetic data with 1 classes: 2 to 1000 are possible"),
@@ -110,8 +86,16 @@ def test_a_size_outside_the_limits_is_bad_data(tmp_path: Path) -> None:
             "synthetic data with 1000 classes of 2048x2048x4 does not fit into memory",
         ),
         ("synthetic:samples=50,classes=60", "synthetic data with 50 samples of 60 classes"),
+        (
+            {"source": "synthetic", "image_size": [4, 32]},
+            r"^dataset\.image_size: synthetic data with 4 height: 8 to 4096 are possible",
+        ),
+        (
+            {"source": "synthetic:classes=100", "image_size": [4096, 4096]},
+            r"^dataset\.image_size: synthetic data with 100 classes of 4096x4096x3 does not",
+        ),
     ],
 )
-def test_invalid_options_are_bad_data(tmp_path: Path, source: str, sentence: str) -> None:
+def test_invalid_options_are_bad_data(tmp_path: Path, source: Any, sentence: str) -> None:
     with pytest.raises(BadData, match=sentence):
         opened(source, tmp_path)

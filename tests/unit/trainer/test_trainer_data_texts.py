@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.datasets import open_dataset, plan_of, spec_of, train_batches
 from tests.tables import write
+from tests.unit.trainer.reading import read
 from trainer.data import texts as texts_module
 from trainer.data.opening import Dataset
 from trainer.data.parquet import survey as parquet_survey
@@ -36,8 +36,7 @@ def save(root: Path, texts: Any, labels: Any = None, **columns: Any) -> None:
 def texts_of(dataset: Dataset) -> list[str]:
     """The known words of the training and validation samples, as the network sees them."""
     words = dataset.facts.vocabulary
-    numbers = [row for part in (dataset.train, dataset.validation) for batch in part.rows(0, len(part))
-               for row in batch.features]  # fmt: skip
+    numbers, _ = read(dataset.train, dataset.validation)
     return [" ".join(words[number] for number in row if number) for row in numbers]
 
 
@@ -55,14 +54,17 @@ def test_the_encoded_words_are_those_of_each_text(texts: list[str]) -> None:
     assert encoded.tolist() == [row + [0] * (4 - len(row)) for row in expected]
 
 
+TWO, PRICED = {"title": "string", "body": "string"}, {"body": "string", "price": "double"}
+
+
 @pytest.mark.parametrize(
     ("columns", "chosen", "text"),
     [
         ({"body": "string"}, None, "body"),
         ({"body": "large_string", "when": "timestamp"}, None, "body"),
         ({"title": "string", "text": "string"}, None, "text"),
-        ({"title": "string", "body": "string"}, "title", "title"),
-        ({"body": "string", "price": "double"}, "body", "body"),
+        (TWO, "title", "title"),
+        (PRICED, "body", "body"),
         ({"body": "string", "image": "binary"}, None, None),  # an image, as ever
         ({"body": "string", "image": "binary"}, "body", "body"),
         ({"body": "category"}, None, "body"),
@@ -77,19 +79,11 @@ def test_the_column_of_texts_is_found(columns: dict[str, str], chosen: str | Non
 @pytest.mark.parametrize(
     ("columns", "chosen", "message"),
     [
-        (
-            {"title": "string", "body": "string"},
-            None,
-            r"several columns may hold the text: title, body: .*dataset\.text",
-        ),
-        ({"body": "string", "price": "double"}, None, r"'body' \(string\): leave such .*, or name .* in dataset\.text"),
+        (TWO, None, r"several columns may hold the text: title, body: .*dataset\.text"),
+        (PRICED, None, r"'body' \(string\): leave such .*, or name .* in dataset\.text"),
         ({"body": "string"}, "bdoy", r"no column 'bdoy' \(dataset\.text\); there are: label, body"),
         ({"body": "string"}, "label", r"dataset\.text: 'label' is the label column"),
-        (
-            {"body": "string", "price": "double"},
-            "price",
-            r"dataset\.text: the column 'price' holds double, not strings",
-        ),
+        (PRICED, "price", r"dataset\.text: the column 'price' holds double, not strings"),
         ({"when": "timestamp"}, None, r"neither numbers nor images: 'when'.*out of the files$"),
     ],
 )
@@ -104,8 +98,15 @@ def schema_of(columns: dict[str, str]) -> pa.Schema:
     return pa.schema({"label": pa.int64(), **made})
 
 
-@pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
-@pytest.mark.parametrize("cache", ["none", "memory"])
+@pytest.mark.parametrize(
+    ("type_", "cache"),
+    [
+        (pa.string(), "none"),
+        (pa.large_string(), "memory"),
+        (pa.dictionary(pa.int32(), pa.string()), "none"),
+    ],
+    ids=str,
+)
 def test_texts_of_every_type_are_numbers_of_their_words(tmp_path: Path, type_: pa.DataType, cache: str) -> None:
     save(tmp_path, pa.array(TEXTS).cast(type_))
     dataset = opened(tmp_path, text_length=4, vocabulary=6, cache=cache)
@@ -129,15 +130,6 @@ def test_the_vocabulary_is_the_same_on_any_number_of_ranks(tmp_path: Path) -> No
     assert one == two == five
     counts = Counter(word for text in texts for word in text.split())
     assert list(one[2:]) == sorted(counts, key=lambda word: (-counts[word], word))[:100]
-
-
-def test_batches_of_texts_continue_where_an_epoch_was_left(tmp_path: Path) -> None:
-    save(tmp_path, [f"w{number} w{number % 7}" for number in range(300)])
-    dataset, spec = opened(tmp_path), spec_of("t.parquet", gpus=2)
-    whole = list(islice(train_batches(dataset, spec, rank=1), 9))
-    for batch, again in zip(whole[4:], train_batches(opened(tmp_path, ranks=2), spec, rank=1, first=4), strict=False):
-        assert np.array_equal(batch.features, again.features)
-        assert np.array_equal(batch.labels, again.labels)
 
 
 def test_of_large_texts_spread_rows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
