@@ -14,6 +14,7 @@ from keras.src.legacy.saving import legacy_h5_format
 from tests.weights import all_equal, facts, spec, started_model
 from trainer.errors import BadData
 from trainer.models.applications import mobilenet_v2_weights
+from trainer.models.imagenet import imagenet_file
 
 MOBILENET_V2 = "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0"
 XCEPTION = "xception_weights_tf_dim_ordering_tf_kernels_notop.h5"
@@ -40,47 +41,37 @@ def was_asked(proxy: socket.socket) -> bool:
     return True
 
 
-def write_imagenet_weights(path: Path, size: int) -> keras.Model:
-    """Write weights as Keras publishes or saves them, with values that no initializer gives."""
-    with_top = path.name.endswith("_224.h5")
-    network = keras.applications.MobileNetV2(
-        include_top=with_top, weights=None, input_shape=(size, size, 3), classes=1000
-    )
-    for number, weight in enumerate(network.weights):
-        weight.assign(np.random.default_rng(number).random(weight.shape))
-    path.parent.mkdir(parents=True)
-    if path.name.endswith(".weights.h5"):
-        network.save_weights(path)
-        return network
-    with h5py.File(path, "w") as file:
-        legacy_h5_format.save_weights_to_hdf5_group(file, network)
-    return keras.Model(network.input, network.get_layer("out_relu").output)
-
-
 @pytest.mark.parametrize(
-    ("place", "name", "size", "freeze_base"),
+    ("place", "name", "size"),
     [
-        ("weights", f"{MOBILENET_V2}_224_no_top.h5", 32, True),
-        ("keras/models", f"{MOBILENET_V2}_96_no_top.h5", 96, False),
-        ("weights", f"{MOBILENET_V2}_224.h5", 32, True),
-        ("weights", "mobilenet_v2.weights.h5", 96, True),
+        ("weights", f"{MOBILENET_V2}_224_no_top.h5", 32),
+        ("keras/models", f"{MOBILENET_V2}_96_no_top.h5", 96),
+        ("weights", f"{MOBILENET_V2}_224.h5", 32),
+        ("weights", "mobilenet_v2.weights.h5", 96),
     ],
 )
-def test_imagenet_weights_on_the_host_are_used_without_a_download(
-    tmp_path: Path,
-    proxy: socket.socket,
-    place: str,
-    name: str,
-    size: int,
-    freeze_base: bool,
-    capsys: pytest.CaptureFixture[str],
+def test_a_file_on_the_host_is_found_without_a_download(
+    tmp_path: Path, proxy: socket.socket, place: str, name: str, size: int
 ) -> None:
-    base = write_imagenet_weights(tmp_path / place / name, size)
-    model_spec = spec("mobilenet_v2", "imagenet", freeze_base=freeze_base)
-    model = started_model(tmp_path, model_spec, facts(size, size, 3, classes=1000))
-    assert all_equal(model.get_layer("base"), base)
-    assert f"{name}: 104 of 104 layers of mobilenet_v2 by name; the head is new" in capsys.readouterr().out
+    path = tmp_path / place / name
+    path.parent.mkdir(parents=True)
+    path.touch()
+    assert imagenet_file("mobilenet_v2", (size, size), tmp_path / "weights") == path
     assert not was_asked(proxy)
+
+
+@pytest.mark.usefixtures("proxy")
+def test_imagenet_weights_on_the_host_are_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(32, 32, 3))
+    for number, weight in enumerate(base.weights):  # values that no initializer gives
+        weight.assign(np.random.default_rng(number).random(weight.shape))
+    path = tmp_path / "weights" / f"{MOBILENET_V2}_224_no_top.h5"
+    path.parent.mkdir()
+    with h5py.File(path, "w") as file:
+        legacy_h5_format.save_weights_to_hdf5_group(file, base)
+    model = started_model(tmp_path, spec("mobilenet_v2", "imagenet"), facts(32, 32, 3, classes=1000))
+    assert all_equal(model.get_layer("base"), base)
+    assert f"{path.name}: 104 of 104 layers of mobilenet_v2 by name; the head is new" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("network", ["refuses", "is silent"])

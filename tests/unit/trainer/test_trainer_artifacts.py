@@ -5,20 +5,9 @@ import os
 from pathlib import Path
 
 import keras
-import numpy as np
 import pytest
 
 from trainer.artifacts import save_classes, save_network
-
-
-def test_plain_keras_loads_the_network(tmp_path: Path) -> None:
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3), keras.layers.BatchNormalization()])
-    save_network(model, tmp_path)
-    assert sorted(os.listdir(tmp_path)) == ["model.keras", "model.weights.h5"]
-    loaded = keras.models.load_model(tmp_path / "model.keras")  # noqa: TID251 - a file of our own
-    samples = np.ones((2, 4), np.float32)
-    assert loaded.predict(samples, verbose=0).tolist() == model.predict(samples, verbose=0).tolist()
-    assert not loaded.compiled
 
 
 class Odd(keras.layers.Layer):

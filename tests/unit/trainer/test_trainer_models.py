@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jobs.model.catalog import MODELS, Model
-from tests.networks import SMALL, equal, facts, images, spec, values
+from tests.networks import equal, facts, images, spec, values
 from trainer.data.interfaces import Facts, Normalization
 from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
@@ -61,22 +61,9 @@ def test_networks_have_the_expected_number_of_parameters(
     assert build_model(spec(name), facts(*shape, classes=classes)).count_params() == count
 
 
-@pytest.mark.parametrize("shape", [(96, 96, 3), (128, 128, 1)])
-def test_alexnet_keeps_enough_pixels_for_its_dense_layers_on_small_images(shape: tuple[int, int, int]) -> None:
-    flat = build_model(spec("alexnet"), facts(*shape)).get_layer(index=-4).output
+def test_alexnet_keeps_enough_pixels_for_its_dense_layers_on_small_images() -> None:
+    flat = build_model(spec("alexnet"), facts(96, 96, 3)).get_layer(index=-4).output
     assert flat.shape[1] in (6 * 6 * 256, 3 * 3 * 256)
-
-
-def test_convnet7_has_seven_layers_with_weights() -> None:
-    assert len([layer for layer in build_model(spec("convnet7"), facts(28, 28, 1)).layers if layer.weights]) == 7
-
-
-def test_the_statistics_of_resnet20_are_averaged_over_ranks() -> None:
-    model = build_model(spec("resnet20"), facts(8, 8, 1))
-    assert len(moving_statistics(model)) == 2 * 19
-    frozen = build_model(spec({"name": "resnet20", "weights": "job:other"}), facts(8, 8, 1))
-    assert moving_statistics(frozen) == []
-    assert [variable.path for variable in frozen.trainable_variables] == ["logits/kernel", "logits/bias"]
 
 
 def test_a_shortcut_of_resnet20_is_the_image_itself_beside_zeros() -> None:
@@ -101,12 +88,6 @@ def test_vit_tiny_sees_patches_of_neighbouring_pixels() -> None:
     assert patches[0, 8].reshape(4, 4)[:, 1:].tolist() == [[0.0] * 3] * 4  # beyond the last column
 
 
-@pytest.mark.parametrize(("weights", "dropouts"), [("none", 1 + 3 * 12 + 1), ("job:other", 1)])
-def test_a_frozen_vit_tiny_drops_only_before_the_head(weights: str, dropouts: int) -> None:
-    model = build_model(spec({"name": "vit_tiny", "dropout": 0.1, "weights": weights}), facts(8, 8, 1))
-    assert sum(isinstance(layer, keras.layers.Dropout) for layer in model.layers) == dropouts
-
-
 def test_mlp_takes_a_table_and_convnet7_refuses_it() -> None:
     model = build_model(spec("mlp"), table(4))
     assert model(np.zeros((5, 4), np.float32)).shape == (5, 3)
@@ -120,11 +101,8 @@ def test_columns_are_standardized_inside_the_network_in_single_precision(precisi
     model = build_model(spec("mlp", precision=precision), table(2, mean=1e6, deviation=2e5))
     assert model.layers[1](np.array([[1.2e6, 0.8e6]], np.float32)).numpy().tolist() == [[1.0, -1.0]]
     assert np.isfinite(model(np.array([[1.2e6, 0.8e6]], np.float32))).all()
-
-
-def test_constant_column_is_only_centred() -> None:
-    model = build_model(spec("mlp"), table(2, mean=0.1, deviation=0.0))
-    assert model.layers[1](np.array([[0.1, 5.1]], np.float32)).numpy() == pytest.approx(np.array([[0, 5]]), abs=1e-5)
+    constant = build_model(spec("mlp"), table(2, mean=0.1, deviation=0.0))  # is only centred
+    assert constant.layers[1](np.array([[0.1, 5.1]], np.float32)).numpy() == pytest.approx(np.array([[0, 5]]), abs=1e-5)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 255.0), (-4.0, 12.0), (0.0, 65_535.0)])
@@ -134,44 +112,19 @@ def test_pixels_are_scaled_to_minus_one_to_one_inside_the_network(low: float, hi
     assert scaled.numpy() == pytest.approx([-1, 0, 1], abs=1e-6)
 
 
-def test_resnet50_preprocesses_pixels_as_keras_does() -> None:
-    model = build_model(spec("resnet50"), facts(32, 32, 3))
-    pixels = images(2, 32, 32, 3)
-    seen = keras.Model(model.input, model.layers[-3].output)(pixels)
-    expected = keras.applications.resnet50.preprocess_input(pixels.astype(np.float32))
-    assert np.abs(seen.numpy() - expected).max() < 1e-3
-
-
-def test_efficientnet_preprocesses_pixels_as_the_first_layers_of_keras_do() -> None:
-    model = build_model(spec("efficientnet_v2_b0"), facts(32, 32, 3))
-    pixels = images(2, 32, 32, 3)
-    seen = keras.Model(model.input, model.layers[-3].output)(pixels)
-    whole = keras.applications.EfficientNetV2B0(include_top=False, weights=None, input_shape=(32, 32, 3))
-    expected = keras.Model(whole.input, whole.layers[2].output)(pixels)
-    assert whole.layers[3].name == "stem_conv"
-    assert np.abs(seen - expected).max() < 1e-5
-
-
-def test_grey_image_is_repeated_to_three_channels_for_a_base() -> None:
-    model = build_model(spec("mobilenet_v2"), facts(32, 32, 1, classes=2))
-    assert model.get_layer("base").input_shape == (None, 32, 32, 3)
-    grey = images(2, 32, 32, 1)
-    colour = build_model(spec("mobilenet_v2"), facts(32, 32, 3, classes=2))
-    assert np.array_equal(model(grey), colour(np.repeat(grey, 3, axis=-1)))
+def test_the_seed_alone_decides_the_first_weights_and_grey_is_repeated_for_a_base() -> None:
+    fields = {"name": "mobilenet_v2", "dropout": 0.1}
+    colour, grey, other = (
+        build_model(spec(fields, seed=seed), facts(32, 32, channels)) for seed, channels in ((1, 3), (1, 1), (2, 3))
+    )
+    assert all(equal(values(colour.variables), values(grey.variables)))
+    assert not all(equal(values(colour.get_layer("base").variables), values(other.get_layer("base").variables)))
+    pixels = images(2, 32, 32, 1)
+    assert np.array_equal(grey(pixels), colour(np.repeat(pixels, 3, axis=-1)))
     with pytest.raises(
         BadData, match=r"model\.name: mobilenet_v2 takes images of 1 or 3 channels, and those here have 4"
     ):
         build_model(spec("mobilenet_v2"), facts(32, 32, 4))
-
-
-@pytest.mark.parametrize("name", ["lenet5", "mobilenet_v2"])
-def test_the_seed_alone_decides_the_first_weights(name: str) -> None:
-    first, second, other = (
-        values(build_model(spec({"name": name, "dropout": 0.1}, seed=seed), facts(32, 32, 3)).variables)
-        for seed in (1, 1, 2)
-    )
-    assert all(equal(first, second))
-    assert not all(equal(first, other))
 
 
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
@@ -182,13 +135,27 @@ def test_mixed_precision_computes_in_half_precision_and_keeps_float32_weights(pr
     assert model.output.dtype == "float32"
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_freezing_a_small_network_leaves_its_head_trainable(name: str) -> None:
-    frozen = build_model(spec({"name": name, "weights": "job:other"}), facts(8, 8, 1))
+@pytest.mark.parametrize(
+    ("name", "statistics", "dropouts"),
+    [("lenet5", 0, None), ("chipnet", 0, None), ("resnet20", 2 * 19, None), ("vit_tiny", 0, 1 + 3 * 12 + 1)],
+)
+def test_freezing_a_network_leaves_its_head_trainable(name: str, statistics: int, dropouts: int | None) -> None:
+    frozen, scratch = (
+        build_model(spec({"name": name, "dropout": 0.1, "weights": weights}), facts(8, 8, 1))
+        for weights in ("job:other", "none")
+    )
     assert [variable.path for variable in frozen.trainable_variables] == ["logits/kernel", "logits/bias"]
-    scratch = build_model(spec({"name": name, "weights": "none"}), facts(8, 8, 1))
-    assert scratch.trainable_variables == scratch.variables
-    assert moving_statistics(scratch) == []
+    assert moving_statistics(frozen) == []
+    assert len(moving_statistics(scratch)) == statistics  # ranks average them
+    assert len(scratch.trainable_variables) + statistics == len(scratch.variables) - seeds(scratch)
+    if dropouts is not None:  # a frozen one drops only before its head
+        counts = [sum(isinstance(each, keras.layers.Dropout) for each in model.layers) for model in (scratch, frozen)]
+        assert counts == [dropouts, 1]
+
+
+def seeds(model: keras.Model) -> int:
+    """How many variables are the states of generators of random numbers."""
+    return sum("seed_generator" in variable.path for variable in model.variables)
 
 
 def test_an_unknown_model_is_bad_data() -> None:

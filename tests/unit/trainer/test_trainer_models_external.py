@@ -8,9 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from jobs.model.plan import DatasetSizes
-from jobs.model.spec import spec_from
-from trainer.data.interfaces import Facts
+from tests.networks import facts, spec
 from trainer.errors import BadData
 from trainer.models import build_model, moving_statistics
 
@@ -72,10 +70,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def built(function: str, *, allowed: list[str] | None = None, precision: str = "float32", **fields: Any) -> keras.Model:
     name = f"hora_test_zoo:{function}"
-    names = tuple("abc")
-    data = Facts("arrays", (4, 4, 1), "uint8", (0.0, 255.0), None, names, DatasetSizes(train=9, validation=1), {})
-    spec = spec_from({"dataset": "digits", "model": {"name": name, **fields}, "precision": precision})
-    return build_model(spec, data, models=[name] if allowed is None else allowed)
+    asked = spec({"name": name, **fields}, precision=precision)
+    return build_model(asked, facts(4, 4, 1, classes=3), models=[name] if allowed is None else allowed)
 
 
 @pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
@@ -121,21 +117,18 @@ def test_a_function_that_fails_is_named_with_its_error(function: str, sentence: 
         built(function)
 
 
-def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_package_that_is_not_installed_is_named(tmp_path: Path) -> None:
     (tmp_path / "hora_test_zoo.py").unlink()
     with pytest.raises(BadData, match="failed: ModuleNotFoundError: No module named 'hora_test_zoo'"):
         built("build")
 
 
-def test_freezing_needs_a_layer_named_logits() -> None:
+def test_freezing_needs_a_layer_named_logits_and_the_field_of_dropout_is_refused() -> None:
+    with pytest.raises(BadData, match=r"model\.dropout: hora_test_zoo:build places its own dropout; leave it at 0"):
+        built("build", dropout=0.5)
     frozen = built("build", weights="job:other")
     assert [variable.shape for variable in frozen.trainable_variables] == [(8, 3), (3,)]
     assert moving_statistics(frozen) == []
     with pytest.raises(BadData, match=r"model\.freeze_base: hora_test_zoo:nameless has no layer named 'logits'"):
         built("nameless", weights="job:other")
     assert len(built("nameless", weights="job:other", freeze_base=False).trainable_variables) == 2
-
-
-def test_dropout_field_is_refused_for_an_external_network() -> None:
-    with pytest.raises(BadData, match=r"model\.dropout: hora_test_zoo:build places its own dropout; leave it at 0"):
-        built("build", dropout=0.5)
