@@ -79,14 +79,6 @@ def test_a_script_that_cuts_the_file_off_harms_nobody(tmp_path: Path) -> None:
     control.decide(3)
 
 
-def test_a_count_that_is_no_number_counts_as_none(tmp_path: Path) -> None:
-    store = Texts()
-    store.put("calls-1", "zzz")
-    control = Script(tmp_path / "control", calls=5)
-    Agreement(control.control, store, rank=0, size=2).run()
-    assert store.get("stop-at") == "6"
-
-
 @pytest.mark.parametrize("calls", [[0], [5], [5, 7, 6], [9, 0]])
 def test_all_ranks_stop_after_the_one_that_asked_most(tmp_path: Path, calls: list[int]) -> None:
     scripts = [Script(tmp_path / str(rank), asked) for rank, asked in enumerate(calls)]
@@ -104,20 +96,22 @@ def test_a_rank_that_left_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.Mo
         assert scripts[1 - left].stop_at == (1 if left == 0 else 6)
 
 
-def test_a_silent_rank_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_rank_is_not_waited_for_for_ever_and_nonsense_counts_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Texts()
+    store.put("calls-1", "zzz")
+    Agreement(Script(tmp_path / "control", calls=5).control, store, rank=0, size=2).run()
+    assert store.get("stop-at") == "6"
+    assert announced_stop(store) is None
+    announce_stop(store, "early_stopped")
+    assert announced_stop(store) == "early_stopped"
     monkeypatch.setattr(agreement, "_COLLECT_S", 0.05)
     scripts = [Script(tmp_path / str(rank), 4) for rank in range(2)]
     agree(scripts, Texts(), absent=(1,))
     assert scripts[0].stop_at == 5
     agree(scripts, Texts(), absent=(0,))
     assert scripts[1].stop_at == 1
-
-
-def test_a_request_to_stop_reaches_the_other_ranks() -> None:
-    store = Texts()
-    assert announced_stop(store) is None
-    announce_stop(store, "early_stopped")
-    assert announced_stop(store) == "early_stopped"
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,13 @@ def test_a_script_gets_what_it_needs_and_no_secrets() -> None:
     }  # fmt: skip
 
 
-def test_a_spec_may_set_what_ranks_have_by_default() -> None:
+def test_a_spec_may_set_what_ranks_have_by_default_and_a_rank_without_a_launcher_is_the_first_of_one() -> None:
     inherited = {"OMP_NUM_THREADS": "2", "LANG": "C", "TF_CPP_MIN_LOG_LEVEL": "2"}
     mine = {"OMP_NUM_THREADS": "8", "LANG": "de_DE.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "0"}
-    assert environment(inherited, **mine).items() >= mine.items()
+    alone = environment(inherited, **mine)
+    assert alone.items() >= mine.items()
+    assert [alone[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")] == ["0", "1", "0", "1"]
+    assert alone["PATH"] == "/env/bin:/worker/bin:/usr/local/bin:/usr/bin:/bin"
 
 
 def test_a_spec_can_set_nothing_that_hora_needs() -> None:
@@ -46,12 +49,6 @@ def test_a_spec_can_set_nothing_that_hora_needs() -> None:
     for name in own:
         with pytest.raises(InvalidSpec, match=f"{name} cannot be set"):
             spec_from({"code": "0" * 64, "command": ["python"], "env": {name: "mine"}})
-
-
-def test_one_rank_without_a_launcher_is_the_first_of_one() -> None:
-    alone = environment({})
-    assert [alone[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")] == ["0", "1", "0", "1"]
-    assert alone["PATH"] == "/env/bin:/worker/bin:/usr/local/bin:/usr/bin:/bin"
 
 
 def test_the_run_file_says_nothing_of_the_launch_but_what_a_script_may_know() -> None:
