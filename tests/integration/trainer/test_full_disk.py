@@ -4,14 +4,15 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 
 import trainer.recorder
 from jobs.model.records import CheckpointSaved, CheckpointSkipped, PhaseEnded, RankNote
 from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
+from tests.unit.trainer.made_up import ListRecorder
 from tests.waiting import until
 from trainer import callbacks, errors, space
 from trainer.callbacks import Checkpointing
@@ -36,11 +37,17 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def note(disk: Path) -> Callable[[], RankNote | None]:
+def note(disk: Path) -> Callable[[], RankNote]:
     """Reads the rank's note."""
     path = disk / "rank-0.note"
     path.write_bytes(b" " * 1024)
-    return lambda: RankNote.parse(path.read_bytes())
+
+    def read() -> RankNote:
+        said = RankNote.parse(path.read_bytes())
+        assert said is not None
+        return said
+
+    return read
 
 
 def record(number: int) -> PhaseEnded:
@@ -55,7 +62,7 @@ def recorder_on(disk: Path) -> Recorder:
     return Recorder(disk / "rank-0.jsonl", Note(disk / "rank-0.note"))
 
 
-def test_records_wait_for_space_and_no_line_is_torn(disk: Path, note: Callable[[], RankNote | None]) -> None:
+def test_records_wait_for_space_and_no_line_is_torn(disk: Path, note: Callable[[], RankNote]) -> None:
     recorder = recorder_on(disk)
     recorder.write(record(1))
     fill = fill_up(disk)
@@ -65,7 +72,6 @@ def test_records_wait_for_space_and_no_line_is_torn(disk: Path, note: Callable[[
     written = (disk / "rank-0.jsonl").read_bytes()
     assert not written.endswith(b"\n")  # the disk was full in the middle of a line
     said = note()
-    assert said is not None
     assert (said.records, said.dropped, said.why) == (199, 0, "No space left on device")
     assert said.held_back_bytes > 0
     fill.unlink()
@@ -73,12 +79,11 @@ def test_records_wait_for_space_and_no_line_is_torn(disk: Path, note: Callable[[
     assert numbers(disk / "rank-0.jsonl") == list(range(1, 201))
     assert not recorder.is_behind
     said = note()
-    assert said is not None
     assert (said.why, said.held_back_bytes) == (None, 0)
 
 
 def test_records_of_steps_are_dropped_before_others_when_memory_is_full(
-    disk: Path, note: Callable[[], RankNote | None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    disk: Path, note: Callable[[], RankNote], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(trainer.recorder, "MOST_STEPS_BYTES", 10_000)
     monkeypatch.setattr(trainer.recorder, "MOST_BYTES", 11_000)
@@ -99,20 +104,19 @@ def test_records_of_steps_are_dropped_before_others_when_memory_is_full(
     assert f"; {2001 - len(kept)} records were dropped" in capsys.readouterr().out
 
 
-def test_a_rank_that_starts_on_a_full_disk_says_why_it_ends(disk: Path, note: Callable[[], RankNote | None]) -> None:
+def test_a_rank_that_starts_on_a_full_disk_says_why_it_ends(disk: Path, note: Callable[[], RankNote]) -> None:
     fill_up(disk)
     use_up_files(disk)
     recorder = recorder_on(disk)
     recorder.write(record(1))
     recorder.close('{"kind": "exit", "at": 1.0, "reason": "no_space", "message": "full"}')
     said = note()
-    assert said is not None
     assert said.exit is not None
     assert (said.exit.reason, said.exit.message) == ("no_space", "full")
     assert not (disk / "rank-0.jsonl").exists()
 
 
-def test_a_rank_waits_for_its_last_records(disk: Path, note: Callable[[], RankNote | None]) -> None:
+def test_a_rank_waits_for_its_last_records(disk: Path, note: Callable[[], RankNote]) -> None:
     recorder = recorder_on(disk)
     fill = fill_up(disk)
     for number in range(200):
@@ -120,7 +124,6 @@ def test_a_rank_waits_for_its_last_records(disk: Path, note: Callable[[], RankNo
     with pytest.raises(NoSpace, match=r"there was no space for 0.01 s: .*No space left on device"):
         recorder.settle(within_s=0.01)
     said = note()
-    assert said is not None
     assert said.why is not None
     fill.unlink()
     recorder.settle(within_s=0)
@@ -154,7 +157,7 @@ def steps_in(store: CheckpointStore, folder: Path) -> list[int]:
 
 
 def test_a_checkpoint_without_space_leaves_the_last_one_whole(disk: Path) -> None:
-    store = CheckpointStore(disk, attempt=1, keep=2)
+    store = CheckpointStore(disk, attempt=1, keep=2, limit_bytes=1)  # the newest one stays also beyond the limit
     store.save(checkpoint(1))
     fill_up(disk, but_bytes=100_000)
     with pytest.raises(NoSpace, match="the checkpoint cannot be written: No space left on device"):
@@ -177,24 +180,9 @@ def test_the_oldest_of_several_checkpoints_makes_room(disk: Path) -> None:
     assert steps_in(store, disk) == [3]
 
 
-class Listed:
-    """Records in memory."""
-
-    def __init__(self) -> None:
-        self.records: list[Any] = []
-
-    def write(self, record: Any) -> None:
-        self.records.append(record)
-
-    buffer = write
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-
 def test_a_skipped_checkpoint_is_recorded_once_and_tried_again(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callbacks, "TRY_AGAIN_S", 0.01)
-    store, records, progress = CheckpointStore(disk, attempt=1, keep=1), Listed(), Progress(step=10)
+    store, records, progress = CheckpointStore(disk, attempt=1, keep=1), ListRecorder(), Progress(step=10)
     saving = Checkpointing(lambda: store.save(checkpoint(progress.step)), records, progress, every_epochs=1)
     fill = fill_up(disk)
     saving.save()
@@ -218,7 +206,7 @@ def test_a_rank_that_is_asked_to_leave_waits_a_little_for_its_checkpoint(
 ) -> None:
     monkeypatch.setattr(space, "_LOOK_S", 0.01)
     store, progress = CheckpointStore(disk, attempt=1, keep=1), Progress(step=10)
-    saving = Checkpointing(lambda: store.save(checkpoint(progress.step)), Listed(), progress, every_epochs=1)
+    saving = Checkpointing(lambda: store.save(checkpoint(progress.step)), ListRecorder(), progress, every_epochs=1)
     fill = fill_up(disk)
     saving.save_before_leaving(0.0, lambda _: None)
     assert "nothing is saved of this attempt after its last checkpoint" in capsys.readouterr().out
@@ -248,6 +236,8 @@ def test_an_action_runs_again_only_when_its_disk_has_more_space(disk: Path, monk
 
     wait_for_space(write, waited, within_s=60, folder=disk)
     assert (tries, waits) == ([2], [5])
+    with pytest.raises(FileNotFoundError):  # other errors do not wait
+        wait_for_space((disk / "none" / "file").touch, waited, within_s=60, folder=disk)
 
 
 def test_an_action_runs_again_after_another_process_took_space_and_returned_a_part_of_it(
@@ -268,17 +258,7 @@ def test_an_action_runs_again_after_another_process_took_space_and_returned_a_pa
     assert (disk / "file").stat().st_size == 5000
 
 
-def test_other_errors_do_not_wait(disk: Path) -> None:
-    def write() -> None:
-        (disk / "none" / "file").write_bytes(b"x")
-
-    with pytest.raises(FileNotFoundError):
-        wait_for_space(write, lambda _: None, within_s=60, folder=disk)
-
-
 def test_the_disk_cache_is_not_used_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
-    from fsspec.implementations.local import LocalFileSystem
-
     source = tmp_path / "source"
     source.write_bytes(b"data" * 1000)
     fill_up(disk)
@@ -290,8 +270,6 @@ def test_the_disk_cache_is_not_used_on_a_full_disk(disk: Path, tmp_path: Path) -
 
 
 def test_the_disk_cache_is_read_on_a_disk_that_was_made_read_only(disk: Path, tmp_path: Path) -> None:
-    from fsspec.implementations.local import LocalFileSystem
-
     source = tmp_path / "source"
     source.write_bytes(b"data" * 1000)
     assert DiskCache(disk / "cache", 10**6).read(LocalFileSystem(), str(source)) == b"data" * 1000

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.full_disks import fill_up, small_disk
 from trainer.checkpoint import Checkpoint, CheckpointStore, atomic_write, saved_in
-from trainer.errors import NoSpace, StorageTooSmall
+from trainer.errors import StorageTooSmall
 from trainer.state import Progress, State, Stopping
 from trainer.storage import require_storage
 
@@ -44,6 +43,7 @@ def names(folder: Path) -> list[str]:
 
 def test_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     store = store_of(tmp_path, 1)
+    assert store.begin(SHAPES) is None
     store.save(checkpoint(7))
     found = store_of(tmp_path, 2).begin(SHAPES)
     assert found is not None
@@ -90,16 +90,6 @@ def test_checkpoints_leave_room_for_the_artifacts_and_temporary_files_do_not_cou
     assert [int(path.stem.partition("-")[2]) for path in saved_in(root / "attempt-1")] == [4, 3]
 
 
-def test_newest_checkpoint_stays_until_the_next_one_is_whole(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "checkpoints", size_bytes=2**20) as disk:
-        store = CheckpointStore(disk, attempt=1, keep=4, limit_bytes=1)
-        store.save(checkpoint(1))
-        fill_up(disk)
-        with pytest.raises(NoSpace, match="No space left on device"):
-            store.save(checkpoint(2))
-        assert names(disk / "attempt-1") == ["checkpoint-0000000001.npz"]
-
-
 def test_a_job_whose_checkpoint_and_artifacts_do_not_fit_is_refused_before_training() -> None:
     sizes = {"checkpoint_bytes": 2_000_000_000, "artifact_bytes": 1_000_000_000}
     require_storage(**sizes, limit_bytes=None)
@@ -108,10 +98,6 @@ def test_a_job_whose_checkpoint_and_artifacts_do_not_fit_is_refused_before_train
         require_storage(checkpoint_bytes=2 * 10**12, artifact_bytes=0, limit_bytes=2_500_000_000)
     with pytest.raises(StorageTooSmall, match=r"of this job have 3 GB, and a job may keep 2\.5 GB on a host"):
         require_storage(**sizes, limit_bytes=2_500_000_000)
-
-
-def test_begin_finds_no_checkpoint_before_the_first_save(tmp_path: Path) -> None:
-    assert store_of(tmp_path / "missing", 1).begin(SHAPES) is None
 
 
 def test_attempt_takes_over_the_checkpoints_of_the_previous_attempt(tmp_path: Path) -> None:
@@ -132,15 +118,7 @@ def test_checkpoints_of_a_stale_attempt_change_nothing(tmp_path: Path) -> None:
     stale.save(checkpoint(91))
     begun(tmp_path, 3, at=20)
     stale.save(checkpoint(92))
-    begun(tmp_path, 4, at=20)
-
-
-def test_attempt_that_saves_nothing_passes_on_the_checkpoint_it_began_with(tmp_path: Path) -> None:
-    stale = begun(tmp_path, 1, at=None)
-    stale.save(checkpoint(10))
-    begun(tmp_path, 2, at=10)
-    stale.save(checkpoint(90))
-    begun(tmp_path, 3, at=10)
+    begun(tmp_path, 4, at=20)  # attempt 3 saved nothing, and passes on what it began with
 
 
 def test_attempt_begins_anew_when_the_previous_attempt_did(tmp_path: Path) -> None:
@@ -236,27 +214,21 @@ def test_a_checkpoint_of_another_model_is_skipped(tmp_path: Path, capsys: pytest
     assert "another model" in capsys.readouterr().out
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+def test_a_file_gets_its_name_when_it_is_whole_and_a_write_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_text("old")
 
-    def fail() -> None:
+    def write(text: str, *, fails: bool) -> None:
         with atomic_write(path) as temporary:
-            temporary.write_text("half")
-            raise OSError("disk full")
+            temporary.write_text(text)
+            assert path.exists() == fails
+            if fails:
+                raise OSError("disk full")
 
+    write("old", fails=False)
     with pytest.raises(OSError, match="disk full"):
-        fail()
+        write("half", fails=True)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
-
-
-def test_file_gets_its_final_name_only_after_it_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    with atomic_write(path) as temporary:
-        temporary.write_text("new")
-        assert not path.exists()
-    assert path.read_text() == "new"
 
 
 def test_a_checkpoint_of_another_job_stays_apart_until_there_are_enough_own_ones(tmp_path: Path) -> None:

@@ -24,23 +24,21 @@ class HorovodInternalError(RuntimeError):
     """Named as Horovod's."""
 
 
+NO_MEMORY = ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)
+LOST = ("peer_lost", "a collective failed: a peer is gone", 1)
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
         (BadData("no such folder"), ("bad_data", "no such folder", 65)),
         (NoDevice("local rank 1 has no GPU"), ("no_device", "local rank 1 has no GPU", 1)),
-        (MemoryError(), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
-        (ResourceExhaustedError("OOM"), ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)),
-        (
-            InternalError("failed to allocate 2.0GiB from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
-            ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1),
-        ),
+        (MemoryError(), NO_MEMORY),
+        (ResourceExhaustedError("OOM"), NO_MEMORY),
+        (InternalError("failed to allocate 2.0GiB from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory"), NO_MEMORY),
         (InternalError("odd"), ("internal_error", "InternalError: odd", 1)),
-        (HorovodInternalError("x"), ("peer_lost", "a collective failed: a peer is gone", 1)),
-        (
-            UnknownError("[/src/gloo/transport/tcp/pair.cc:589] Read error [127.0.0.1]:19: Connection reset by peer"),
-            ("peer_lost", "a collective failed: a peer is gone", 1),
-        ),
+        (HorovodInternalError("x"), LOST),
+        (UnknownError("[/src/gloo/pair.cc:589] Read error [127.0.0.1]:19: Connection reset by peer"), LOST),
         (UnknownError("no such device"), ("internal_error", "UnknownError: no such device", 1)),
         (PeerFailed("rank 1 cannot go on"), ("peer_lost", "rank 1 cannot go on", 1)),
         (Diverged("the loss is nan at step 3"), ("internal_error", "the loss is nan at step 3", 1)),
@@ -52,8 +50,11 @@ def test_error_becomes_a_reason_a_message_and_an_exit_code(error: Exception, exp
     assert errors.exit_of_error(error, stop_asked=False, per_gpu_batch=64) == expected
 
 
-def test_a_rank_that_obeyed_the_stop_file_has_not_failed() -> None:
-    assert errors.exit_of_error(HorovodInternalError(), stop_asked=True) == ("stop_requested", "a peer left first", 0)
+def test_a_batch_of_one_and_the_stop_file_change_the_message() -> None:
+    alone = errors.exit_of_error(MemoryError(), stop_asked=False, per_gpu_batch=1)
+    assert alone[1] == "out of memory: try a smaller model"
+    obeyed = errors.exit_of_error(HorovodInternalError(), stop_asked=True)
+    assert obeyed == ("stop_requested", "a peer left first", 0)
 
 
 def test_unexpected_error_is_logged_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,13 +63,6 @@ def test_unexpected_error_is_logged_with_its_traceback(capsys: pytest.CaptureFix
     except ValueError as error:
         errors.exit_of_error(error, stop_asked=False)
     assert "Traceback" in capsys.readouterr().err
-
-
-def test_out_of_memory_with_a_batch_of_one_suggests_a_smaller_model() -> None:
-    assert (
-        errors.exit_of_error(MemoryError(), stop_asked=False, per_gpu_batch=1)[1]
-        == "out of memory: try a smaller model"
-    )
 
 
 def test_every_outcome_is_a_known_reason_of_an_exit() -> None:

@@ -89,19 +89,17 @@ def test_test_metrics_are_one_point_in_a_run_of_their_own(tmp_path: Path) -> Non
     assert event_points(tmp_path / "test", "epoch_loss") == [(7, 2.0)]
 
 
-def test_folder_that_cannot_be_made_is_logged_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_made_and_a_full_disk_are_logged_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "train").write_text("in the way")
     events = EpochEvents(tmp_path, lambda: 0.5, attempt=1, first_epoch=1)
     for number in (1, 2):
         events.on_epoch_end(epoch(number, metrics(loss=1.0)))
-    told = capsys.readouterr().out
-    assert told.count("nothing more is written for TensorBoard") == 1
+    assert capsys.readouterr().out.count("nothing more is written for TensorBoard") == 1
     assert event_points(tmp_path / "validation", "epoch_loss") == [(1, 2.0), (2, 2.0)]
-
-
-def test_full_disk_is_logged_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.symlink("/dev/full", tmp_path / f"events.out.tfevents.{1:010}")
-    events = EventFile(tmp_path, attempt=1, first_step=1)
+    full = EventFile(tmp_path, attempt=1, first_step=1)
     for number in range(1000):
-        events.add(number, {"loss": 1.0})
+        full.add(number, {"loss": 1.0})
     assert capsys.readouterr().out.count("No space left on device") == 1

@@ -1,20 +1,19 @@
 """A batch probe on one rank: what is measured, where throughput flattens, and what is proposed."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import horovod.tensorflow as hvd
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from jobs.model.launch import Launch
 from jobs.model.records import ProbeMeasured, ProbePoint, ProbeStepped
 from jobs.model.spec import spec_from
 from tests.datasets import open_dataset, plan_of
 from tests.unit.trainer.made_up import ListRecorder
+from tests.weights import launch
 from trainer import probe
 from trainer.distributed import Ranks
 from trainer.mirrored import Replica
@@ -35,11 +34,8 @@ def test_the_knee_is_where_throughput_is_within_a_tenth_of_the_best() -> None:
     assert find_knee(RISING) == 4
     assert find_knee([100, 180, 200, 190, 150]) == 1  # throughput may fall after the knee
     assert find_knee([200, 190, 180, 150]) == 0
-
-
-@pytest.mark.parametrize("throughputs", [[], [100.0], [100.0, 190.0], [100.0, 190.0, 350.0, 600.0]])
-def test_there_is_no_knee_where_throughput_grows_to_the_end(throughputs: list[float]) -> None:
-    assert find_knee(throughputs) is None
+    for growing in ([], [100.0], [100.0, 190.0], [100.0, 190.0, 350.0, 600.0]):
+        assert find_knee(growing) is None
 
 
 @pytest.mark.parametrize(("position", "factor"), [*itertools.product(range(len(RISING)), (0.3, 0.7, 1.4, 3.0))])
@@ -91,6 +87,14 @@ def test_batch_of_the_knee_is_proposed_with_the_figures() -> None:
         "Throughput flattens at 900 samples/s with a batch of 128 per GPU; the best was 970 with 512. "
         "The batch changes from 32 per GPU by 4, so the rate by 2 (square root for adam)."
     )
+    assert (findings(points(*RISING), optimizer="sgd").why or "").endswith("by 4 (linear for sgd); warm it up.")
+    waits = [
+        point.model_copy(update={"data_wait_s": point.step_time_s} if point.step_time_s else {})
+        for point in points(*RISING)
+    ]
+    assert (findings(waits).why or "").endswith(
+        "50 % of the time goes into waiting for data, which is not in these figures."
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,10 +141,6 @@ def test_proposed_rate_is_scaled_with_the_batch(fields: dict[str, Any], batch_si
     assert (found.batch_size, found.learning_rate) == (batch_size, rate)
 
 
-def test_warm_up_is_advised_when_the_rate_of_sgd_grows() -> None:
-    assert (findings(points(*RISING), optimizer="sgd").why or "").endswith("by 4 (linear for sgd); warm it up.")
-
-
 def test_proposed_batch_leaves_enough_steps_in_an_epoch() -> None:
     found = findings(points(*RISING), samples=1000)
     assert (found.knee_batch, found.batch_size) == (128, 32)
@@ -150,23 +150,6 @@ def test_proposed_batch_leaves_enough_steps_in_an_epoch() -> None:
     assert findings(points(*RISING), samples=1000, steps_per_epoch=50).batch_size == 128
     assert findings(points(*RISING), samples=100).batch_size == 32
     assert findings(points(*RISING), samples=100, batch_size=4).batch_size == 8
-
-
-def test_long_waiting_for_data_is_mentioned() -> None:
-    waits = [
-        point.model_copy(update={"data_wait_s": point.step_time_s} if point.step_time_s else {})
-        for point in points(*RISING)
-    ]
-    assert (findings(waits).why or "").endswith(
-        "50 % of the time goes into waiting for data, which is not in these figures."
-    )
-
-
-@pytest.fixture
-def connected() -> Iterator[None]:
-    hvd.init()
-    yield
-    hvd.shutdown()
 
 
 @pytest.fixture
@@ -180,11 +163,7 @@ def opened(connected: None, tmp_path: Path) -> Opened:
 def measuring_on(opened: Opened, **probe: Any) -> Measuring:
     """A `Measuring` on the opened data."""
     spec = spec_from({"dataset": "synthetic", "model": "mlp", "probe": {"seconds": 0.05} | probe})
-    paths = {name: "/nowhere" for name in Launch.model_fields if name.endswith(("_dir", "stop_path"))}
-    launch = Launch(
-        job_id="0abc", attempt=1, spec=spec, gpus=1, device="cpu", threads_per_rank=1, data_roots=[], **paths
-    )
-    return build(launch, opened, ListRecorder())
+    return build(launch(Path("/nowhere"), spec), opened, ListRecorder())
 
 
 def searched(opened: Opened, measuring: Measuring) -> tuple[list[tuple[int, bool]], str]:

@@ -1,27 +1,22 @@
 """A whole recipe against plain Keras: the same weights after the same samples."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import horovod.tensorflow as hvd
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from jobs.model.documents import merged
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import spec_from
-from jobs.model.yaml_text import load_yaml
 from trainer.averaging import Averaging
 from trainer.callbacks import LearningRate
 from trainer.data.interfaces import Facts
 from trainer.losses import training_loss, weights_of_classes
-from trainer.models import build_model, build_optimizer, moving_statistics
+from trainer.models import build_optimizer
 from trainer.plan import settle_plan
 from trainer.state import Plateau
-from trainer.steps import Tally, accumulated, make_gradients, make_train_step
+from trainer.steps import accumulated, make_gradients, make_train_step
 
 ROOT = Path(__file__).parents[3]
 SAMPLES, CLASSES = 48, ("cat", "dog", "emu")
@@ -33,11 +28,7 @@ RECIPE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def connected() -> Iterator[None]:
-    hvd.init()
-    yield
-    hvd.shutdown()
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 def network() -> keras.Model:
@@ -50,8 +41,6 @@ def plain(name: str) -> keras.optimizers.Optimizer:
     rate = keras.optimizers.schedules.CosineDecay(0.1, decay_steps=9)
     if name == "sgd":
         return keras.optimizers.SGD(rate, momentum=0.9, nesterov=True, global_clipnorm=0.5)
-    if name == "lamb":
-        return keras.optimizers.Lamb(rate, beta_1=0.8, global_clipnorm=0.5)
     adamw = keras.optimizers.AdamW(rate, weight_decay=0.01, global_clipnorm=0.5)
     adamw.exclude_from_weight_decay(var_names=["bias"])
     return adamw
@@ -62,7 +51,6 @@ def plain(name: str) -> keras.optimizers.Optimizer:
     [
         {"optimizer": {"name": "sgd", "nesterov": True}},
         {"optimizer": {"name": "adamw"}},
-        {"optimizer": {"name": "lamb", "beta_1": 0.8}, "weight_decay": 0.0},  # Keras's decays in another way
     ],
 )
 def test_a_recipe_gives_the_weights_of_plain_keras(fields: dict[str, Any]) -> None:
@@ -89,45 +77,3 @@ def test_a_recipe_gives_the_weights_of_plain_keras(fields: dict[str, Any]) -> No
     expected.fit(FEATURES, np.eye(3)[LABELS], batch_size=16, epochs=3, shuffle=False, class_weight=weights, verbose=0)
     for weight, value in zip(model.weights, expected.weights, strict=True):
         np.testing.assert_allclose(weight.numpy(), value.numpy(), atol=1e-5)
-
-
-def test_the_recipe_of_resnet20_is_a_hand_written_loop() -> None:
-    document = load_yaml((ROOT / "examples/resnet20-cifar10.yaml").read_text())
-    spec = spec_from(merged(document, {"batch_size": 32, "epochs": 2, "schedule": {"epochs": [1]}}))
-    images = np.random.default_rng(5).integers(0, 256, (128, 32, 32, 3)).astype(np.uint8)
-    labels = (np.arange(128) % 10).astype(np.int32)
-    facts = Facts(
-        "images",
-        (32, 32, 3),
-        "uint8",
-        (0.0, 255.0),
-        None,
-        tuple("abcdefghij"),
-        DatasetSizes(train=128, validation=8),
-        {},
-    )
-    plan, model = settle_plan(spec, facts.sizes, gpus=1), build_model(spec, facts, models=[])
-    expected = keras.models.clone_model(model)
-    expected.set_weights(model.get_weights())
-    own = build_optimizer(spec, plan, model)
-    gradients_of = make_gradients(model, own, loss_of=training_loss())
-    train_step = make_train_step(gradients_of, model, own, moving_statistics(model), average=Averaging())
-    learning_rate = LearningRate(spec, plan, Plateau(), own)
-    velocity = [np.zeros(variable.shape, np.float32) for variable in expected.trainable_variables]
-    for update in range(8):
-        batch = slice(update % 4 * 32, update % 4 * 32 + 32)
-        expected.set_weights(model.get_weights())  # at this rate the last digits of one update grow in the next ones
-        learning_rate.on_step_begin(update)
-        tally = Tally.of(train_step(images[batch], labels[batch], np.zeros((), np.float32)).numpy())
-
-        with tf.GradientTape() as tape:
-            logits = expected(images[batch], training=True)
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels[batch], logits))
-        gradients = tape.gradient(loss, expected.trainable_variables)
-        for number, (variable, gradient) in enumerate(zip(expected.trainable_variables, gradients, strict=True)):
-            decay = 1e-4 * variable.numpy() if variable.name == "kernel" else 0.0
-            velocity[number] = 0.9 * velocity[number] - (0.1 if update < 4 else 0.01) * (gradient.numpy() + decay)
-            variable.assign_add(velocity[number])
-        assert tally.figures[0] == pytest.approx(float(loss), rel=1e-5)
-        for weight, value in zip(model.weights, expected.weights, strict=True):
-            np.testing.assert_allclose(weight.numpy(), value.numpy(), atol=1e-4)

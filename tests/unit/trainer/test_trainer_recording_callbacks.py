@@ -1,65 +1,37 @@
 """What a run records of its steps, its epochs and its damaged samples."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 
 from jobs.model.plan import DatasetSizes
 from jobs.model.records import RankEpochEnded
+from tests.networks import facts
 from tests.unit.trainer.made_up import ListRecorder, epoch
 from trainer.callbacks import Step, Times
-from trainer.data.interfaces import Batch, EvaluationBatch, Facts, SampleSchedule
 from trainer.data.opening import Dataset
 from trainer.errors import BadData
 from trainer.recording_callbacks import DamageWatch, EpochRecording, RankRecording
 
-FACTS = Facts(
-    format="images",
-    shape=(8, 8, 1),
-    dtype="uint8",
-    value_range=(0.0, 255.0),
-    normalization=None,
-    classes=("a", "b"),
-    sizes=DatasetSizes(train=298, validation=100, test=0),
+FACTS = facts(
+    8, 8, 1, classes=2, sizes=DatasetSizes(train=298, validation=100, test=0),
     damaged={"a/0.png": "empty", "a/1.png": "empty"},
-)
+)  # fmt: skip
 
 
-@dataclass
 class Unreadable:
     """A part that is never read; only its damage is asked for."""
 
-    damage_by_file: dict[str, str] = field(default_factory=dict)
-    is_quick: bool = True
+    def __init__(self, damage_by_file: dict[str, str]) -> None:
+        self.damage = lambda: damage_by_file
 
     def __len__(self) -> int:
         return 100
-
-    def train(self, schedule: SampleSchedule, *, epoch: int, first: int) -> Iterator[Batch]:
-        raise NotImplementedError
-
-    def evaluate(self, *, rank: int, ranks: int, per_rank: int) -> Iterator[EvaluationBatch]:
-        raise NotImplementedError
-
-    def rows(self, start: int, stop: int) -> Iterator[Batch]:
-        raise NotImplementedError
-
-    def damage(self) -> dict[str, str]:
-        return self.damage_by_file
 
 
 def step(number: int, *, step_time_s: float = 0.5) -> Step:
     return Step(
         step=number, epoch=1, step_time_s=step_time_s, data_wait_s=0.25, allreduce_s=0.125, metrics={"loss": 1.0}
     )
-
-
-def test_a_step_is_recorded_with_the_throughput_of_all_ranks() -> None:
-    recorder = ListRecorder()
-    RankRecording(recorder, global_batch=128).on_step_end(step(5))
-    assert (recorder.records[0].samples_per_s, recorder.records[0].allreduce_s) == (256, 0.125)
 
 
 def rank_epoch(times: Times) -> RankEpochEnded:
@@ -70,32 +42,27 @@ def rank_epoch(times: Times) -> RankEpochEnded:
     return record
 
 
-def test_epoch_of_a_rank_is_recorded_with_its_times() -> None:
-    times = Times()
+def test_steps_and_epochs_are_recorded_with_their_times_rates_and_throughput() -> None:
+    recorder, times = ListRecorder(), Times()
+    RankRecording(recorder, global_batch=128).on_step_end(step(5))
+    EpochRecording(recorder, lambda: 0.004).on_epoch_end(epoch(2, {"loss": 1.5}))
+    of_step, of_job = recorder.records
+    assert (of_step.samples_per_s, of_step.allreduce_s) == (256, 0.125)  # of all ranks
+    assert (of_job.learning_rate, of_job.metrics) == (0.004, {"loss": 1.5})
+    assert (of_job.wall_s, of_job.samples_per_s, of_job.data_wait_s, of_job.allreduce_s) == (2.0, 640.0, 0.5, 0.25)
     for number in range(1, 101):
         times.add(step(number, step_time_s=number / 100))
     record = rank_epoch(times)
     assert record.step_time_p50_s == pytest.approx(np.median(times.steps_s))
     assert 0.95 <= record.step_time_p95_s <= 0.96
     assert (record.epoch, record.step, record.data_wait_s, record.allreduce_s) == (2, 20, 25.0, 12.5)
-
-
-def test_epoch_with_only_the_set_up_step_is_recorded_with_zero_times() -> None:
-    record = rank_epoch(Times())
+    record = rank_epoch(Times())  # only the set-up step
     assert (record.step_time_p50_s, record.step_time_p95_s, record.data_wait_s) == (0.0, 0.0, 0.0)
 
 
-def test_epoch_of_the_job_is_recorded_with_the_learning_rate_it_used() -> None:
-    recorder = ListRecorder()
-    EpochRecording(recorder, lambda: 0.004).on_epoch_end(epoch(2, {"loss": 1.5}))
-    record = recorder.records[0]
-    assert (record.learning_rate, record.metrics) == (0.004, {"loss": 1.5})
-    assert (record.wall_s, record.samples_per_s, record.data_wait_s, record.allreduce_s) == (2.0, 640.0, 0.5, 0.25)
-
-
 def watch(own: dict[str, str]) -> tuple[DamageWatch, ListRecorder]:
-    recorder = ListRecorder()
-    return DamageWatch(Dataset(FACTS, Unreadable(own), Unreadable(), None), recorder, name="chips"), recorder
+    recorder, dataset = ListRecorder(), Dataset(FACTS, Unreadable(own), Unreadable({}), None)  # type: ignore[arg-type]
+    return DamageWatch(dataset, recorder, name="chips"), recorder
 
 
 def test_new_damage_is_recorded_once_and_named_by_the_rank_that_found_it(capsys: pytest.CaptureFixture[str]) -> None:

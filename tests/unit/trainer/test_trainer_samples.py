@@ -53,15 +53,11 @@ def test_an_image_is_small(shape: tuple[int, ...], expected: tuple[int, ...]) ->
     assert pixels.shape == expected
     assert max(pixels.shape[:2]) <= LARGEST_PX
     assert np.all(pixels == 200)
-
-
-def test_a_pixel_is_the_mean_of_its_block_in_the_range_of_the_data() -> None:
     image = np.zeros((128, 128, 1), np.float32)
     image[::2] = 1.0
     image[0, 0] = np.nan
-    pixels = small(image, (0.0, 1.0))
-    assert pixels[1, 1, 0] == 128
-    assert pixels[0, 0, 0] == 0
+    pixels = small(image, (0.0, 1.0))  # each is the mean of its block in the range of the data
+    assert (pixels[1, 1, 0], pixels[0, 0, 0]) == (128, 0)
 
 
 @pytest.mark.parametrize(

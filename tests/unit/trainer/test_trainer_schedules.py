@@ -12,6 +12,7 @@ from jobs.model.plan import DatasetSizes, Plan
 from jobs.model.spec import Spec, spec_from
 from tests.unit.trainer.made_up import epoch
 from trainer.callbacks import LearningRate
+from trainer.errors import BadData
 from trainer.plan import settle_plan
 from trainer.schedules import learning_rate_of
 from trainer.state import Plateau, State
@@ -32,10 +33,6 @@ def plan_of(spec: Spec) -> Plan:
 def rates(updates: list[int], **fields: Any) -> list[float]:
     spec = spec_with(**fields)
     return [learning_rate_of(plan_of(spec), spec.schedule, update) for update in updates]
-
-
-def test_first_update_uses_the_planned_rate_without_warm_up() -> None:
-    assert rates([0]) == [0.1]
 
 
 @pytest.mark.parametrize("schedule", ALL)
@@ -111,3 +108,8 @@ def test_a_checkpoint_without_a_plateau_is_read() -> None:
     text = State(1, 100).to_json().replace(', "plateau": {"best": null, "wait": 0, "lowered": 0}', "")
     assert "plateau" not in text
     assert State.from_json(text).plateau == Plateau()
+
+
+def test_a_batch_larger_than_the_data_is_bad_data() -> None:
+    with pytest.raises(BadData, match=r"^batch_size: a global batch of 2000 is larger"):
+        plan_of(spec_with(batch_size=1000))

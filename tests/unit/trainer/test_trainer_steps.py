@@ -1,9 +1,7 @@
 """The training and the evaluation step on one rank; what ranks do together is tested under horovodrun."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
 
-import horovod.tensorflow as hvd
 import keras
 import numpy as np
 import pytest
@@ -21,11 +19,7 @@ LABELS = np.arange(8, dtype=np.int32) % 3
 NO_WISH = np.zeros((), np.float32)
 
 
-@pytest.fixture(autouse=True)
-def connected() -> Iterator[None]:
-    hvd.init()
-    yield
-    hvd.shutdown()
+pytestmark = pytest.mark.usefixtures("connected")
 
 
 def network(*, penalty: float = 0.0) -> keras.Model:
@@ -42,35 +36,33 @@ def cross_entropy(logits: NDArray[np.float32]) -> float:
     return float(-np.log(chances[np.arange(len(LABELS)), LABELS]).mean())
 
 
-def step(
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    wish: NDArray[np.float32] = NO_WISH,
-    *,
-    labels: NDArray[Any] = LABELS,
-    jit: bool = False,
-) -> Tally:
+def train_step_of(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer, *, jit: bool = False
+) -> Callable[..., Tally]:
     optimizer.build(model.trainable_variables)
     gradients_of = make_gradients(model, optimizer, jit=jit)
-    train_step = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
-    return Tally.of(train_step(FEATURES, labels, wish).numpy().tolist())
+    made = make_train_step(gradients_of, model, optimizer, moving_statistics(model), average=Averaging())
+    return lambda wish=NO_WISH, labels=LABELS: Tally.of(made(FEATURES, labels, wish).numpy().tolist())
 
 
 def test_train_step_returns_loss_and_accuracy_before_it_changes_the_weights() -> None:
     model, before = network(), network()
+    unused = model.add_weight(shape=(2,), initializer="ones", name="unused")
     logits = np.array(before(FEATURES, training=True))
-    tally = step(model, keras.optimizers.SGD(0.1), np.ones((), np.float32))
+    tally = train_step_of(model, keras.optimizers.SGD(0.1))(np.ones((), np.float32))
     assert tally.own_figures[0] == tally.figures[0] == pytest.approx(cross_entropy(logits), rel=1e-5)
     assert tally.own_figures[1] == tally.figures[1] == np.mean(logits.argmax(axis=1) == LABELS)
     assert (tally.wishes, tally.allreduce_s) == (1.0, 0.0)
     assert not np.array_equal(model.weights[0].numpy(), before.weights[0].numpy())
+    assert any(variable is unused for variable in model.trainable_variables)
+    assert unused.numpy().tolist() == [1.0, 1.0]  # it has no gradient
 
 
 def test_shares_of_classes_train_as_the_numbers_of_classes_do() -> None:
     """Mixed samples have float labels. Those that are not mixed are one class in full."""
     models = [network(), network()]
     tallies = [
-        step(model, keras.optimizers.SGD(0.1), labels=labels)
+        train_step_of(model, keras.optimizers.SGD(0.1))(labels=labels)
         for model, labels in zip(models, (LABELS, np.eye(3, dtype=np.float32)[LABELS]), strict=True)
     ]
     assert tallies[0].figures == pytest.approx(tallies[1].figures, rel=1e-6)
@@ -104,25 +96,17 @@ def test_penalty_of_a_regularizer_is_part_of_the_loss() -> None:
     ones = np.ones(8, np.float32)
     sums = [make_evaluation_step(model)(FEATURES, LABELS, ones).numpy()[0] for model in (plain, regularized)]
     assert (sums[1] - sums[0]) / 8 == pytest.approx(added, rel=1e-4)
-    losses = [step(model, keras.optimizers.SGD(0.1)).figures[0] for model in (plain, regularized)]
+    losses = [train_step_of(model, keras.optimizers.SGD(0.1))().figures[0] for model in (plain, regularized)]
     assert losses[1] - losses[0] == pytest.approx(added, rel=1e-4)
 
 
-def test_a_weight_without_a_gradient_does_not_change() -> None:
+@pytest.mark.parametrize("jit", [False, True])
+def test_overflow_of_scaled_gradients_skips_the_update_without_an_error(jit: bool) -> None:
     model = network()
-    unused = model.add_weight(shape=(2,), initializer="ones", name="unused")
-    assert any(variable is unused for variable in model.trainable_variables)
-    step(model, keras.optimizers.Adam(0.1))
-    assert unused.numpy().tolist() == [1.0, 1.0]
-
-
-def test_overflow_of_scaled_gradients_skips_the_update_without_an_error() -> None:
-    model = network()
-    weights = [variable.numpy() for variable in model.trainable_variables]
+    weights = [variable.numpy().tolist() for variable in model.trainable_variables]
     optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), initial_scale=3e38)
-    tally = step(model, optimizer)
-    assert np.isfinite(tally.figures[0])
-    assert [variable.numpy().tolist() for variable in model.trainable_variables] == [w.tolist() for w in weights]
+    assert np.isfinite(train_step_of(model, optimizer, jit=jit)().figures[0])
+    assert [variable.numpy().tolist() for variable in model.trainable_variables] == weights
     assert float(optimizer.dynamic_scale.numpy()) == pytest.approx(1.5e38)
 
 
@@ -137,19 +121,10 @@ def test_evaluation_counts_samples_by_weight() -> None:
 def test_a_compiled_step_trains_as_one_that_is_not_compiled() -> None:
     losses = {}
     for jit in (False, True):
-        model, optimizer = network(penalty=0.01), keras.optimizers.Adam(0.05)
-        losses[jit] = [step(model, optimizer, jit=jit).figures[0] for _ in range(5)]
+        step = train_step_of(network(penalty=0.01), keras.optimizers.Adam(0.05), jit=jit)
+        losses[jit] = [step().figures[0] for _ in range(5)]
         assert losses[jit][-1] < losses[jit][0]
     assert losses[True] == pytest.approx(losses[False], rel=1e-5)
-
-
-def test_overflow_of_scaled_gradients_skips_a_compiled_update_too() -> None:
-    model = network()
-    weights = [variable.numpy().tolist() for variable in model.trainable_variables]
-    optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.Adam(0.1), initial_scale=3e38)
-    assert np.isfinite(step(model, optimizer, jit=True).figures[0])
-    assert [variable.numpy().tolist() for variable in model.trainable_variables] == weights
-    assert float(optimizer.dynamic_scale.numpy()) == pytest.approx(1.5e38)
 
 
 class Spelled(keras.layers.Layer):  # type: ignore[misc]
@@ -159,16 +134,12 @@ class Spelled(keras.layers.Layer):  # type: ignore[misc]
         return x + 0 * tf.cast(tf.strings.length(tf.strings.as_string(x)), x.dtype)
 
 
-def test_a_network_that_xla_cannot_compile_is_refused_by_the_name_of_the_field() -> None:
-    inputs = keras.Input((4,))
-    model = keras.Model(inputs, keras.layers.Dense(3)(Spelled()(inputs)))
-    batch = Batch(FEATURES, LABELS)
-    with pytest.raises(BadData, match=r"^jit: XLA cannot compile this network: it has no AsString; set jit to false$"):
-        check_compiles(make_gradients(model, keras.optimizers.SGD(), jit=True), batch)
-
-
-def test_checking_a_compilation_changes_nothing_of_the_network() -> None:
-    model = network()
+def test_checking_a_compilation_changes_nothing_and_names_the_field_if_xla_cannot() -> None:
+    batch, model = Batch(FEATURES, LABELS), network()
     before = [variable.numpy().tolist() for variable in model.variables]
-    check_compiles(make_gradients(model, keras.optimizers.SGD(), jit=True), Batch(FEATURES, LABELS))
+    check_compiles(make_gradients(model, keras.optimizers.SGD(), jit=True), batch)
     assert [variable.numpy().tolist() for variable in model.variables] == before
+    inputs = keras.Input((4,))
+    spelled = keras.Model(inputs, keras.layers.Dense(3)(Spelled()(inputs)))
+    with pytest.raises(BadData, match=r"^jit: XLA cannot compile this network: it has no AsString; set jit to false$"):
+        check_compiles(make_gradients(spelled, keras.optimizers.SGD(), jit=True), batch)

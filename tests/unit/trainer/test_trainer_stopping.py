@@ -12,7 +12,4 @@ def test_unreadable_lease_file_counts_as_expired(tmp_path: Path, content: str | 
     if content is not None:
         (tmp_path / "lease").write_text(content)
     assert LeaseFile(tmp_path / "lease").is_over()
-
-
-def test_lease_without_a_file_never_expires(tmp_path: Path) -> None:
-    assert not LeaseFile(None).is_over()
+    assert not LeaseFile(None).is_over()  # without a file there is no lease
