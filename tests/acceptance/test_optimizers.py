@@ -1,4 +1,4 @@
-"""The optimizers learn, in every precision, as the training step uses them."""
+"""The optimizers learn, and one in every precision, as the training step uses them."""
 
 import keras
 import numpy as np
@@ -8,10 +8,14 @@ import tensorflow as tf
 from jobs.model.recipe_fields import OPTIMIZERS
 from tests.optimizers import PRECISIONS, model_and_optimizer, spec_with
 
+HARDEST = "mixed_float16"  # it scales the loss
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_optimizer_learns_in_every_precision(name: str, precision: str) -> None:
+
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [*((name, HARDEST) for name in OPTIMIZERS), *(("adam", other) for other in PRECISIONS if other != HARDEST)],
+)
+def test_an_optimizer_learns(name: str, precision: str) -> None:
     model, optimizer = model_and_optimizer(
         spec_with(optimizer=name, precision=precision, weight_decay=1e-3, clip_norm=10)
     )
