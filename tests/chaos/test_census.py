@@ -12,6 +12,8 @@ from jobs.runtime.processes import MARK
 from tests.chaos.census import Census, processes_of
 from tests.waiting import until
 
+pytestmark = pytest.mark.long("faults")
+
 Start = Callable[[str, int], "subprocess.Popen[bytes]"]
 
 

@@ -19,6 +19,8 @@ from tests.chaos.descriptors import take_descriptors
 from tests.chaos.disks import Disk
 from tests.waiting import until
 
+pytestmark = pytest.mark.long("faults")
+
 HOUR_S = 3600
 _SAY_TIMES = """
 import sys, threading, time

@@ -7,6 +7,8 @@ import pytest
 
 from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
 
+pytestmark = pytest.mark.long("faults")
+
 _PLACED = """
 INSERT INTO hosts (name, info) VALUES ('here', '{}');
 INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)
