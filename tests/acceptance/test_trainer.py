@@ -1,5 +1,6 @@
-"""The trainer under a real horovodrun: equal curves on 1 and 2 ranks, after a stop and after a kill. No rank is left
-waiting.
+"""The trainer under a real horovodrun: equal curves on 1 and 2 ranks and after a kill. No rank is left waiting.
+
+`test_pipeline` has a run that is stopped and goes on.
 """
 
 import json
@@ -28,7 +29,7 @@ from jobs.model.records import (
 )
 from jobs.model.states import EndReason
 from jobs.runtime.files import bytes_below
-from tests.acceptance.ranks import LIMIT_S, Run, wait_until
+from tests.acceptance.ranks import Run
 from tests.event_files import event_points
 
 SPEC = {
@@ -83,7 +84,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run
 
 
-def test_a_run_writes_its_records_in_order(two_ranks: Run) -> None:
+def test_a_run_writes_its_records_and_how_long_each_rank_waited(two_ranks: Run) -> None:
     kinds = [type(record) for record in two_ranks.records(0)]
     assert kinds[0] is RankStarted
     assert kinds[-2:] == [Summarized, RankExited]
@@ -95,11 +96,7 @@ def test_a_run_writes_its_records_in_order(two_ranks: Run) -> None:
         RankStarted, PhaseEnded, StepEnded, RankEpochEnded, RankExited,
     }  # fmt: skip
     assert [record.reason for record in two_ranks.exits()] == [EndReason.COMPLETED] * 2
-    log = two_ranks.log(1)
-    assert log.startswith("rank 1 of 2 started on ")
-
-
-def test_an_epoch_records_how_long_each_rank_waited(two_ranks: Run) -> None:
+    assert two_ranks.log(1).startswith("rank 1 of 2 started on ")
     of_rank = [[r for r in two_ranks.records(rank) if isinstance(r, RankEpochEnded)] for rank in (0, 1)]
     for ended, *ranks in zip(two_ranks.of_job(EpochEnded), *of_rank, strict=True):
         assert ended.allreduce_s == pytest.approx(sum(rank.allreduce_s for rank in ranks) / 2)
@@ -160,17 +157,9 @@ def test_one_rank_continues_from_a_checkpoint_of_two_ranks(two_ranks: Run, tmp_p
     assert "on 1 GPUs or CPU slots instead of 2: the global batch was 64 and is now 64" in log
 
 
-def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(random_ranks: Run, tmp_path: Path) -> None:
+def test_a_run_resumed_after_a_kill_equals_an_undisturbed_run(random_ranks: Run, tmp_path: Path) -> None:
     undisturbed = random_ranks
     run = run_in(tmp_path / "job", gpus=2, **RANDOM)
-    with run.start() as process:
-        wait_until(lambda: bool(run.of_job(EpochEnded)))
-        run.stop_path.touch()
-        assert process.wait(LIMIT_S) == 0
-    assert [record.reason for record in run.exits()] == [UnexplainedExit.STOP_REQUESTED] * 2
-    assert max(run.losses()) < max(undisturbed.losses())
-    run.stop_path.unlink()
-
     run.kill_at_some_step(rank=1)
     exited = run.records(0)[-1]
     assert isinstance(exited, RankExited)
@@ -179,9 +168,9 @@ def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(random_
     assert run.train() == 0
     assert run.losses() == undisturbed.losses()
     assert run.epochs() == undisturbed.epochs()
-    assert os.listdir(run.folder / "checkpoints") == ["attempt-3"]
+    assert os.listdir(run.folder / "checkpoints") == ["attempt-2"]
     starts = [record.start_step for record in run.of_job(Planned)]
-    assert 0 == starts[0] < starts[1] < starts[2]
+    assert 0 == starts[0] < starts[1]
     for part, tag in (("train", "epoch_loss"), ("steps", "batch_loss")):
         shown, expected = (event_points(one.folder / "artifacts/tensorboard" / part, tag) for one in (run, undisturbed))
         assert shown == expected
@@ -189,16 +178,11 @@ def test_a_run_resumed_after_a_stop_and_a_kill_equals_an_undisturbed_run(random_
     assert (run.folder / weights).read_bytes() == (undisturbed.folder / weights).read_bytes()
 
 
-def test_two_replicas_equal_two_ranks_also_after_a_stop_a_kill_and_a_change_of_strategy(
+def test_two_replicas_equal_two_ranks_also_after_a_kill_and_a_change_of_strategy(
     random_ranks: Run, tmp_path: Path
 ) -> None:
     """So their random numbers are those of the ranks, and a checkpoint is good for both."""
     run = run_in(tmp_path / "job", gpus=2, strategy="mirrored", **RANDOM)
-    with run.start() as process:
-        wait_until(lambda: bool(run.of_job(EpochEnded)))
-        run.stop_path.touch()
-        assert process.wait(LIMIT_S) == 0
-    run.stop_path.unlink()
     run.kill_at_some_step(rank=0)
     checkpoints = run.folder / "checkpoints"
     (newest,) = checkpoints.iterdir()
@@ -242,23 +226,15 @@ def test_bad_data_ends_every_rank_with_the_same_message(tmp_path: Path) -> None:
     assert [(record.reason, record.message) for record in run.exits()] == [(EndReason.BAD_DATA, sentence)] * 2
 
 
-def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(tmp_path: Path) -> None:
+def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(two_ranks: Run, tmp_path: Path) -> None:
+    """Its network is that of the run on two ranks, so its files are as large."""
     spec = {**SPEC, "gpus": 1, "epochs": 4, "checkpoint": {"keep": 100}}
-    free = Run(tmp_path / "free", spec)
-    assert free.train() == 0
-    saved = free.of_job(CheckpointSaved)
-    assert [record.kept for record in saved] == [1, 2, 3, 4]
-    size_bytes = (saved[-1].stored_bytes or 0) // 4
-    others_bytes = bytes_below(free.folder) - bytes_below(free.folder / "checkpoints")
-
+    size_bytes = (two_ranks.of_job(CheckpointSaved)[-1].stored_bytes or 0) // 2
+    others_bytes = bytes_below(two_ranks.folder) - bytes_below(two_ranks.folder / "checkpoints")
     limited = Run(tmp_path / "limited", spec, launch={"storage_limit_bytes": others_bytes + 2 * size_bytes})
     assert limited.train() == 0
     assert [record.kept for record in limited.of_job(CheckpointSaved)] == [1, 2, 2, 2]
     assert "keeping " in limited.log(0)
-    artifact_bytes = bytes_below(limited.folder / "artifacts")
-    smallest = Run(tmp_path / "smallest", spec, launch={"storage_limit_bytes": size_bytes + artifact_bytes})
-    assert smallest.train() == 0
-
     refused = Run(tmp_path / "refused", spec, launch={"storage_limit_bytes": size_bytes})
     assert refused.train() != 0
     (end,) = refused.exits()
