@@ -10,8 +10,12 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
+from jobs.lifecycle.submission import write_job
+from jobs.model.plan import resolve_plan
+from jobs.model.spec import spec_from
 from jobs.runtime.processes import mark_of
 from jobs.telemetry.blocks import points_of_block
+from tests.integration.jobs import code_rows
 from tests.stack_settings import end_all_jobs
 from tests.unhurried import MODEL
 from tests.waiting import slowdown, until
@@ -33,6 +37,18 @@ def client(stack: Stack) -> Iterator[Service]:
     with Service(stack.url, stack.token) as client:
         yield client
         end_all_jobs(client)
+
+
+def submit_script(stack: Stack, script: str, *, owner: str = "me", **fields: Any) -> str:
+    """Write a job that runs this script. Returns its id."""
+    engine = engine_for(stack.database_url)
+    sessions = sessions_for(engine)
+    code = code_rows.an_archive(sessions, code_rows.packed({"train.py": script.encode()}))
+    spec = spec_from({"code": code, "command": ["python", "train.py"], **fields})
+    with sessions.begin() as session:
+        job_id = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=owner).id
+    engine.dispose()
+    return job_id
 
 
 def wait_for_epochs(client: Service, job_id: str, *, epochs: int, attempt: int = 1) -> Json:

@@ -4,10 +4,11 @@ from hora.service import Service
 from hora.stack.control import Stack
 from tests.acceptance.conftest import kinds, points, wait_for_epochs
 from tests.other_user import modes_of, paths_below
+from tests.unhurried import MODEL
 
-EPOCHS = 80  # some seconds of training
+EPOCHS = 25  # some seconds of training
 SPEC = {
-    "dataset": "digits", "model": "lenet5", "batch_size": 32, "learning_rate": 0.001, "gpus": 1, "epochs": EPOCHS,
+    "dataset": "digits", "model": MODEL, "batch_size": 32, "learning_rate": 0.001, "gpus": 1, "epochs": EPOCHS,
     "early_stopping": None, "optimizer": "adam",
 }  # fmt: skip
 

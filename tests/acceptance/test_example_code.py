@@ -46,6 +46,7 @@ def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack,
     assert "model.weights.h5" in [file["path"] for file in client.artifacts(job_id)]
 
 
+@pytest.mark.long("releases")
 @pytest.mark.parametrize(
     ("script", "options", "metric"),
     [

@@ -1,21 +1,17 @@
-"""Two users share a real stack: whoever submits little is next, and an attempt makes room after its quantum."""
+"""Two users share a real stack: an attempt of one makes room for the other after its quantum."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from sqlalchemy import select
 
 from hora.service import Service
 from hora.service.code_folders import code_folder
 from hora.service.sending_code import send_code
 from hora.stack.control import Stack
-from jobs.db.engine import engine_for, sessions_for
-from jobs.db.tables import Attempt, Job
 from tests.acceptance.conftest import Json, ended
 from tests.waiting import until
 
-MANY, FEW = 40, 2
 # Saves what it has done after each step, and ends a second after it has done all.
 SCRIPT = """
 import sys, time
@@ -53,17 +49,6 @@ def spec(users: dict[str, Service], tmp_path_factory: pytest.TempPathFactory) ->
     return {"code": source.digest, "gpus": 1}
 
 
-def began_after(stack: Stack, job_id: str) -> list[str]:
-    """The users of the attempts that began after this job was submitted, in their sequence."""
-    engine = engine_for(stack.database_url)
-    submitted_at = select(Job.created_at).where(Job.id == job_id).scalar_subquery()
-    query = select(Job.owner).join(Attempt, Attempt.job_id == Job.id).where(Attempt.created_at > submitted_at)
-    with sessions_for(engine)() as session:
-        owners = list(session.scalars(query.order_by(Attempt.id)))
-    engine.dispose()
-    return owners
-
-
 def steps_resumed(user: Service, job_id: str) -> int:
     """The step from which the second attempt went on; 0: it has not said it yet."""
     attempts = user.attempts(job_id)
@@ -73,26 +58,6 @@ def steps_resumed(user: Service, job_id: str) -> int:
 def done_of(user: Service, job_id: str) -> list[str]:
     """The lines of all attempts about steps that are done."""
     return [line["text"] for line in user.log_lines(job_id, rank=0) if line["text"].startswith("did ")]
-
-
-def test_two_jobs_run_next_although_forty_came_before(stack: Stack, users: dict[str, Service], spec: Json) -> None:
-    short = {**spec, "command": ["python", "count.py", "1"]}
-    many = [users["ann"].submit(short)["id"] for _ in range(MANY)]
-    until(lambda: users["ann"].job(many[0])["status"] not in ("queued", "launching"), what="the first of forty jobs")
-    few = [users["ben"].submit(short)["id"] for _ in range(FEW)]
-    waiting = users["ben"].job(few[0])["waiting"]
-    assert waiting is None or waiting["position"] == 1
-    assert [ended(users["ben"], job_id)["status"] for job_id in few] == ["succeeded"] * FEW
-    began = began_after(stack, few[-1])  # the first of the two may have begun before the second came
-    assert began[: began.count("ben")] == ["ben"] * began.count("ben")
-    assert began.count("ben") >= 1
-    left = [job_id for job_id in many if users["ann"].job(job_id)["status"] == "queued"]
-    assert len(left) > MANY / 2
-    for job_id in many:
-        if users["ann"].job(job_id)["ended_at"] is None:
-            users["ann"].cancel(job_id)
-    for job_id in many:
-        ended(users["ann"], job_id)
 
 
 def test_an_attempt_beyond_the_share_makes_room_and_loses_nothing(users: dict[str, Service], spec: Json) -> None:

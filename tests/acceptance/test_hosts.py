@@ -9,14 +9,9 @@ from pathlib import Path
 import pytest
 
 from hora.service import Service
-from jobs.db.engine import engine_for, sessions_for
-from jobs.lifecycle.submission import write_job
-from jobs.model.plan import resolve_plan
-from jobs.model.spec import spec_from
 from jobs.runtime.processes import environment, mark_of
-from tests.acceptance.conftest import UNHURRIED, Json, points, wait_for_epochs
+from tests.acceptance.conftest import UNHURRIED, Json, points, submit_script, wait_for_epochs
 from tests.acceptance.hosts import Host, Hosts, reason_to_skip
-from tests.integration.jobs import code_rows
 from tests.waiting import slowdown, until
 
 SHORT = {"dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 3}
@@ -125,14 +120,10 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
     nothing_left(hosts, job["id"])
 
 
+@pytest.mark.long("hosts")
 def test_a_script_on_two_hosts_meets_is_paused_at_one_step_and_goes_on(hosts: Hosts) -> None:
     client = hosts.client
-    engine = engine_for(hosts.stack.database_url)
-    digest = code_rows.an_archive(sessions_for(engine), code_rows.packed({"train.py": MEETING.encode()}))
-    spec = spec_from({"code": digest, "command": ["python", "train.py"], "gpus": 2})
-    with sessions_for(engine).begin() as session:
-        job_id = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
-    engine.dispose()
+    job_id = submit_script(hosts.stack, MEETING, gpus=2)
     until(lambda: {0, 1} <= ranks_of(client, job_id, "mae"), what="reports of both hosts")
     client.pause(job_id)
     until(lambda: client.job(job_id)["paused_at"] and client.attempts(job_id)[0]["end_reason"], what="the pause")
@@ -176,6 +167,7 @@ def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_h
     nothing_left(hosts, job["id"])
 
 
+@pytest.mark.long("hosts")
 def test_the_launch_fails_when_the_other_host_has_an_unknown_key(hosts: Hosts) -> None:
     known_hosts = [host.folder / "ssh" / host.name / "known_hosts" for host in hosts]
     right_key = known_hosts[0].read_text()

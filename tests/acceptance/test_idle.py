@@ -1,4 +1,4 @@
-"""A script that only sleeps, under real horovodrun: it is warned of by its real samples, and then stopped or paused."""
+"""A script that only sleeps, under real horovodrun: it is warned of by its real samples, and then paused."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,15 +10,11 @@ from hora.service import Service
 from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.db.tables import Attempt, IdleStretch, Job, Sample
-from jobs.lifecycle.submission import write_job
-from jobs.model.plan import resolve_plan
-from jobs.model.spec import spec_from
 from jobs.telemetry import idle_watch
-from tests.acceptance.conftest import ended, kinds, no_process_left
-from tests.integration.jobs import code_rows
+from tests.acceptance.conftest import ended, kinds, no_process_left, submit_script
 from tests.waiting import until
 
-SCRIPT = b"""
+SCRIPT = """
 import time
 print("asleep", flush=True)
 time.sleep(3600)
@@ -31,15 +27,6 @@ def sessions_there(stack: Stack) -> Iterator[Sessions]:
     engine = engine_for(stack.database_url)
     yield sessions_for(engine)
     engine.dispose()
-
-
-def submitted(sessions: Sessions, action: str) -> str:
-    """A job of two ranks that sleep."""
-    code = {"code": code_rows.an_archive(sessions, code_rows.packed({f"{action}.py": SCRIPT}))}
-    idle = {"below": 50, "for_s": 60, "action": action}
-    spec = spec_from({**code, "command": ["python", f"{action}.py"], "gpus": 2, "idle": idle})
-    with sessions.begin() as session:
-        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="me").id
 
 
 def half_a_minute_earlier(sessions: Sessions, job_id: str) -> None:
@@ -73,32 +60,28 @@ def has_come(sessions: Sessions, job_id: str) -> None:
         session.execute(update(Job).where(Job.id == job_id).values(idle=Job.idle.op("||")(acts_at)))
 
 
-@pytest.mark.parametrize("action", ["stop", "pause"])
-def test_a_script_that_only_sleeps(sessions_there: Sessions, client: Service, action: str) -> None:
-    job_id = submitted(sessions_there, action)
+def test_a_script_that_only_sleeps_is_warned_of_paused_and_resumed(
+    stack: Stack, sessions_there: Sessions, client: Service
+) -> None:
+    job_id = submit_script(stack, SCRIPT, gpus=2, idle={"below": 50, "for_s": 60, "action": "pause"})
     until(lambda: all(client.logs(job_id, rank=rank, search="asleep")["items"] for rank in (0, 1)), what="both ranks")
     half_a_minute_earlier(sessions_there, job_id)
     until(lambda: client.job(job_id).get("idle") is not None, what="a warning")
     warning = client.job(job_id)["idle"]
-    assert (warning["action"], warning["acted_at"], warning["below"]) == (action, None, 50)
+    assert (warning["action"], warning["acted_at"], warning["below"]) == ("pause", None, 50)
     assert warning["why"] == "its 2 CPU slots are used less than 50 %"
     assert client.job(job_id)["status"] == "running", "it is warned first"
     has_come(sessions_there, job_id)
-    if action == "stop":
-        job = ended(client, job_id)
-        assert (job["status"], job["end_reason"], job["error"], job["idle"]) == ("cancelled", "idle", WHY, None)
-    else:
-        until(lambda: client.job(job_id)["status"] == "queued", what="the pause")
-        job = client.job(job_id)
-        assert job["paused_at"] is not None
-        assert (job["idle"]["why"], job["waiting"]["position"]) == (WHY, None)
+    until(lambda: client.job(job_id)["status"] == "queued", what="the pause")
+    job = client.job(job_id)
+    assert job["paused_at"] is not None
+    assert (job["idle"]["why"], job["waiting"]["position"]) == (WHY, None)
     (attempt,) = client.attempts(job_id)
-    assert (attempt["end_reason"], attempt["error"]) == ("idle" if action == "stop" else "paused", WHY)
+    assert (attempt["end_reason"], attempt["error"]) == ("paused", WHY)
     assert {"idle_warned", "idle_acted", "attempt_ended"} <= set(kinds(client, job_id))
     no_process_left(client, job_id)
-    if action == "pause":
-        client.resume(job_id)
-        until(lambda: client.job(job_id)["status"] == "running", what="its next attempt")
-        assert client.job(job_id)["idle"] is None
-        client.cancel(job_id)
-        assert ended(client, job_id)["end_reason"] == "cancelled"
+    client.resume(job_id)
+    until(lambda: client.job(job_id)["status"] == "running", what="its next attempt")
+    assert client.job(job_id)["idle"] is None
+    client.cancel(job_id)
+    assert ended(client, job_id)["end_reason"] == "cancelled"

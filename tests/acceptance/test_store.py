@@ -17,16 +17,11 @@ import pytest
 
 from hora.errors import Conflict
 from hora.service import Service
-from jobs.db.engine import engine_for, sessions_for
-from jobs.lifecycle.submission import write_job
-from jobs.model.plan import resolve_plan
-from jobs.model.spec import spec_from
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import UNHURRIED, Json, points, wait_for_epochs
+from tests.acceptance.conftest import UNHURRIED, Json, points, submit_script, wait_for_epochs
 from tests.acceptance.hosts import HUB_IP, Hosts, as_socket, reason_to_skip
 from tests.archives import chips
 from tests.commands import hora_process
-from tests.integration.jobs import code_rows
 from tests.s3 import S3Server, s3_server
 from tests.store_faults import FaultyLink, faulty
 from tests.waiting import slowdown, until
@@ -164,11 +159,10 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
 
     # The host that is left starts a job from the weights of one that ran on the lost host.
     assert client.attempts(undisturbed["id"])[0]["host"] == lost_host
-    from_weights = SPEC | {"model": {"name": "mlp", "weights": f"job:{undisturbed['id']}"}, "epochs": 1}
-    first = client.submit(from_weights)["id"]
-    second = client.submit(SPEC | {"model": {"name": "mlp", "weights": f"job:{first}"}, "epochs": 1})["id"]
-    assert [client.wait(each, timeout_s=240)["status"] for each in (first, second)] == ["succeeded", "succeeded"]
-    assert any(f"starting from the weights of job:{first}" in line["text"] for line in client.log_lines(second))
+    source = f"job:{undisturbed['id']}"
+    fine = client.submit(SPEC | {"model": {"name": "mlp", "weights": source}, "epochs": 1})["id"]
+    assert client.wait(fine, timeout_s=240)["status"] == "succeeded"
+    assert any(f"starting from the weights of {source}" in line["text"] for line in client.log_lines(fine))
 
 
 @pytest.mark.long("hosts")
@@ -179,7 +173,7 @@ def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:
     of_store = {"HORA_STORE": f"file://{short_folder}/team"}
     with Hosts(short_folder / "hosts", ("ha", "hb"), _times() | of_store, api_environment=of_store) as hosts:
         client = hosts.client
-        job_id = submit_script(hosts)
+        job_id = submit_script(hosts.stack, SCRIPT, owner="admin", gpus=1)
         until(
             lambda: copied_steps(client, job_id) and artifacts_of(client, job_id),
             what="copies",
@@ -246,19 +240,6 @@ def test_training_goes_on_whatever_becomes_of_the_store(patient_site: Site) -> N
         within_s=COPIED_WITHIN_S,
     )
     assert job["status"] == "cancelled"
-
-
-def submit_script(hosts: Hosts) -> str:
-    engine = engine_for(hosts.stack.database_url)
-    sessions = sessions_for(engine)
-    spec = spec_from({
-        "code": code_rows.an_archive(sessions, code_rows.packed({"train.py": SCRIPT.encode()})),
-        "command": ["python", "train.py"], "gpus": 1,
-    })  # fmt: skip
-    with sessions.begin() as session:
-        job = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="admin")
-    engine.dispose()
-    return job.id
 
 
 def copied_steps(client: Service, job_id: str) -> list[int]:
