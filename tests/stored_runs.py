@@ -1,10 +1,11 @@
 """Jobs that ended, stored by the code that supervisors use and trained by nobody: for tests of what reads them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jobs.db.engine import Sessions
+from jobs.db.engine import Sessions, engine_for, sessions_for
 from jobs.intake.intake import Intake
 from jobs.lifecycle import leases
 from jobs.model.records import RankExited, RankStarted, Reported, rank_records_name
@@ -14,6 +15,16 @@ from tests.integration.jobs import job_rows
 from worker.attempt.paths import paths_of
 
 HOST = "ha"
+
+
+@contextmanager
+def sessions_on(database_url: str) -> Iterator[Sessions]:
+    """Sessions on a database, such as that of a stack, whose connections are closed at the end."""
+    engine = engine_for(database_url)
+    try:
+        yield sessions_for(engine)
+    finally:
+        engine.dispose()
 
 
 def ended_script(

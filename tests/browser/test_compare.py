@@ -14,11 +14,11 @@ from sqlalchemy.orm import Session
 
 from bench.telemetry import a_job
 from hora.service import Service
-from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.telemetry.ingest import MetricRow, SampleRow, store_metrics, store_samples
 from tests.browser.conftest import PATIENCE_MS, Site, StartApi, Troubles
 from tests.code import store_code
+from tests.stored_runs import sessions_on
 from tests.waiting import until
 
 RUNS, STEPS, TOKENS = 4, (10, 20, 30), 1000  # tokens of a step
@@ -29,11 +29,9 @@ _NOW = datetime.now(UTC)
 @pytest.fixture(scope="module")
 def site(api_alone: StartApi) -> Iterator[Site]:
     with api_alone() as site:
-        engine = engine_for(site.database_url)
-        for number in range(RUNS):
-            with sessions_for(engine).begin() as session:
+        with sessions_on(site.database_url) as sessions, sessions.begin() as session:
+            for number in range(RUNS):
                 _store(session, number)
-        engine.dispose()
         yield site
 
 
@@ -78,13 +76,6 @@ def test_a_list_is_compared_and_followed_until_a_run_is_removed(page: Page, serv
     expect(page.get_by_role("link", name="fresh")).to_be_visible()
 
 
-def test_the_list_of_a_study_has_its_name(page: Page, service: Service) -> None:
-    study = service.submit_study({"name": "Two rates", "base": {"dataset": "digits"}, "grid": {"gpus": [1, 2]}})["id"]
-    page.goto(f"/compare?study={study}")
-    expect(page.get_by_role("link", name="study Two rates")).to_be_visible()
-    service.cancel_study(study)
-
-
 def test_a_run_that_somebody_deletes_leaves_the_comparison(page: Page, service: Service, troubles: Troubles) -> None:
     ids = [service.submit({"dataset": "digits", "name": f"brief {n}"})["id"] for n in range(2)]
     for job_id in ids:
@@ -119,6 +110,7 @@ def test_curves_stand_over_a_metric_and_on_a_logarithmic_axis(page: Page) -> Non
     _reaches(loss, 5.0792)  # the power of ten of 120,000
     page.reload()
     _reaches(loss, 5.0792)
+    expect(page.get_by_role("link", name="New article")).to_have_attribute("href", re.compile("loss"))
     loss.get_by_role("button", name="Table of loss").click()
     expect(loss.get_by_role("table").get_by_role("rowheader").first).to_have_text("10,000")
 
@@ -154,7 +146,7 @@ def test_a_point_of_the_scatter_highlights_its_run_and_settings_have_correlation
     expect(scatter.locator("circle")).to_have_count(RUNS - 1)
 
 
-def test_axes_of_parallel_coordinates_are_moved_and_turned(page: Page) -> None:
+def test_axes_are_moved_and_turned_and_results_are_read_against_a_baseline(page: Page) -> None:
     page.goto(f"/compare?jobs={_ids()}")
     labels = page.get_by_role("region", name="Axes of runs").locator("text[text-anchor=middle] title")
     expect(labels).to_have_text(["learning rate", "val accuracy"])
@@ -167,6 +159,18 @@ def test_axes_of_parallel_coordinates_are_moved_and_turned(page: Page) -> None:
     page.reload()
     expect(labels).to_have_text(["val accuracy", "learning rate"])
     assert _top(best) > _top(worst)
+
+    table = page.get_by_role("region", name="Runs side by side")
+    rows = table.get_by_role("row")
+    table.get_by_label("Baseline").select_option("2 run 1")
+    expect(page).to_have_url(re.compile("baseline=run100000000"))
+    expect(rows.filter(has_text="run 1")).to_contain_text("baseline")
+    expect(rows.filter(has_text="run 0")).to_contain_text("-0.1 worse")
+    expect(rows.filter(has_text="run 3")).to_contain_text("+0.2 better")
+    with page.expect_download(timeout=PATIENCE_MS) as saved:
+        table.get_by_role("button", name="CSV").click()
+    lines = list(csv.DictReader(io.StringIO(saved.value.path().read_text("utf-8-sig"))))
+    assert [line["id"] for line in lines] == _ids().split(",")
 
 
 def _top(text: Locator) -> float:
@@ -189,6 +193,8 @@ def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Pa
         assert picture.getpixel((0, picture.height - 1)) == (255, 255, 255)
         greatest = (127, 154, 0)  # --ramp-4 of the light theme
         assert greatest in {colour for _, colour in picture.getcolors(picture.width * picture.height) or []}
+    bars = list(csv.reader(io.StringIO(_saved(page, "Bars", "CSV").decode("utf-8-sig"))))
+    assert bars[:2] == [["run", "id", "val accuracy"], ["4 run 3", "run300000000", "0.8"]]
     page.get_by_role("button", name="Enlarge Scatter").click()
     large = page.get_by_role("dialog", name="Scatter")
     expect(large.locator("circle")).to_have_count(RUNS)
@@ -203,39 +209,14 @@ def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Pa
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_results_are_read_against_a_baseline_and_saved_as_a_file(page: Page) -> None:
-    page.goto(f"/compare?jobs={_ids()}")
-    table = page.get_by_role("region", name="Runs side by side")
-    rows = table.get_by_role("row")
-    table.get_by_label("Baseline").select_option("2 run 1")
-    expect(page).to_have_url(re.compile("baseline=run100000000"))
-    expect(rows.filter(has_text="run 1")).to_contain_text("baseline")
-    expect(rows.filter(has_text="run 0")).to_contain_text("-0.1 worse")
-    expect(rows.filter(has_text="run 3")).to_contain_text("+0.2 better")
-    with page.expect_download(timeout=PATIENCE_MS) as saved:
-        table.get_by_role("button", name="CSV").click()
-    lines = list(csv.DictReader(io.StringIO(saved.value.path().read_text("utf-8-sig"))))
-    assert [line["id"] for line in lines] == _ids().split(",")
-    assert (lines[3]["name"], lines[3]["learning rate"], lines[3]["val accuracy"]) == ("run 3", "0.008", "0.8")
-
-
-def test_an_article_begins_with_the_curves_of_the_comparison(page: Page) -> None:
-    page.goto(f"/compare?jobs={_ids()}&m=loss&group=learning_rate&x=step")
-    page.get_by_role("link", name="New article").click()
-    expect(page.get_by_role("heading", name="New article")).to_be_visible()
-    expect(page.get_by_role("figure", name="loss")).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_role("textbox", name="Text")).to_have_value(re.compile("group: spec.learning_rate"))
-
-
 def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Site) -> None:
-    engine = engine_for(site.database_url)
-    for number, text in ((1, "rate = 1\n"), (2, "rate = 2\n")):
-        digest = store_code(sessions_for(engine), {"train.py": text, "same.py": "x\n"})
-        with sessions_for(engine).begin() as session:
-            job = session.get_one(Job, f"run{number}00000000")
-            job.spec = job.spec | {"code": digest}
-            job.code = digest
-    engine.dispose()
+    with sessions_on(site.database_url) as sessions:
+        for number, text in ((1, "rate = 1\n"), (2, "rate = 2\n")):
+            digest = store_code(sessions, {"train.py": text, "same.py": "x\n"})
+            with sessions.begin() as session:
+                job = session.get_one(Job, f"run{number}00000000")
+                job.spec = job.spec | {"code": digest}
+                job.code = digest
     page.goto(f"/compare?jobs={_ids()}")
     code = page.get_by_role("region", name="Difference of code")
     changes = code.get_by_role("region", name="Changes of train.py")
@@ -246,15 +227,13 @@ def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Site
 
 def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: Page, site: Site) -> None:
     run = "run000000000"
-    engine = engine_for(site.database_url)
-    with sessions_for(engine).begin() as session:
+    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
         rows = [
             SampleRow(run, 1, slot, _NOW + timedelta(seconds=second), "h", slot, None, None, {"gpu_percent": use})
             for slot, use in ((0, 40.0), (1, 60.0))
             for second in range(5)
         ]
         store_samples(session, rows)
-    engine.dispose()
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     page.goto(f"/compare?jobs={run},run100000000&m=loss")
@@ -271,36 +250,16 @@ def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: 
     expect(part.get_by_role("figure")).to_have_count(0)
 
 
-def test_bars_rank_runs_and_means_of_groups(page: Page) -> None:
-    page.goto(f"/compare?jobs={_ids()}")
-    chart = page.get_by_role("figure", name="Bars")
-    bars = chart.locator("rect")
-    expect(bars).to_have_count(RUNS)
-    expect(chart.locator("title")).to_have_text([f"{RUNS - n} run {RUNS - n - 1}: 0.{8 - n}" for n in range(RUNS)])
-    widths = [bar.bounding_box()["width"] for bar in bars.all()]  # type: ignore[index]
-    assert [width / widths[0] for width in widths] == pytest.approx([1, 7 / 8, 6 / 8, 5 / 8], abs=0.01)
-    page.get_by_role("region", name="Bars").get_by_role("combobox", name="Of").select_option("best epoch")
-    expect(chart.locator("title").first).to_have_text("4 run 3: 4")
-    rows = list(csv.reader(io.StringIO(_saved(page, "Bars", "CSV").decode("utf-8-sig"))))
-    assert rows[:2] == [["run", "id", "best epoch"], ["4 run 3", "run300000000", "4"]]
-    page.goto(f"/compare?jobs={_ids()}&group=labels.group")
-    expect(bars).to_have_count(1)
-    expect(chart.locator("title")).to_have_text(f"a,b, n {RUNS}: 0.65")
-
-
 def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Site) -> None:
     accuracies = {"many": (0.5, 0.6, 0.7, 0.8, 0.9, 3.0), "one": (0.4,)}
-    engine = engine_for(site.database_url)
     ids: list[str] = []
-    for kind, values in accuracies.items():
-        for value in values:
+    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
+        for kind, value in ((kind, value) for kind, values in accuracies.items() for value in values):
             ids.append(f"box{len(ids)}00000000")
-            with sessions_for(engine).begin() as session:
-                a_job(session, ids[-1], gpus=1)
-                of_run = {"name": f"box {value}", "labels": {"kind": kind}, "summary": {"val_accuracy": value}}
-                ended = {"status": "succeeded", "ended_at": _NOW, "end_reason": "completed"}
-                session.execute(update(Job).where(Job.id == ids[-1]).values(**of_run, **ended))
-    engine.dispose()
+            a_job(session, ids[-1], gpus=1)
+            of_run = {"name": f"box {value}", "labels": {"kind": kind}, "summary": {"val_accuracy": value}}
+            ended = {"status": "succeeded", "ended_at": _NOW, "end_reason": "completed"}
+            session.execute(update(Job).where(Job.id == ids[-1]).values(**of_run, **ended))
     page.goto(f"/compare?jobs={','.join(ids)}&group=labels.kind")
     chart = page.get_by_role("figure", name="Box plots")
     expect(chart.locator("rect")).to_have_count(1)
@@ -309,9 +268,8 @@ def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, si
     expect(points.filter(has_text="6 box 3.0: 3")).to_have_count(1)
     points.first.hover()
     expect(points).to_have_count(len(ids))
-    rows = list(csv.reader(io.StringIO(_saved(page, "Box plots", "CSV").decode("utf-8-sig"))))
-    assert rows[1] == ["many", "6", "0.5", "0.625", "0.75", "0.875", "0.9", "6 box 3.0"]
-
+    bars = page.get_by_role("figure", name="Bars").locator("title")
+    expect(bars).to_have_text(["many, n 6: 1.083", "one: 0.4"])
     page.get_by_role("button", name="Colour of group many").press("Enter")
     choice = page.get_by_role("group", name="Colour of group many")
     page.keyboard.press("ArrowDown")

@@ -7,11 +7,10 @@ import pytest
 from playwright.sync_api import Browser, Page, StorageState, expect
 
 from hora.service import Service
-from jobs.db.engine import engine_for, sessions_for
 from tests.browser.axe import issues
 from tests.browser.conftest import Site
 from tests.integration.jobs.job_rows import a_host
-from tests.stored_runs import ended_script
+from tests.stored_runs import ended_script, sessions_on
 
 LOSSES = [
     {"train/loss": 2 / step, "val-loss": 3 / step, **{f"layer_{place}/norm": place + 1 / step for place in range(3)}}
@@ -22,12 +21,10 @@ LOSSES = [
 @pytest.fixture(scope="module")
 def jobs(site: Site, service: Service) -> list[dict[str, Any]]:
     """Two jobs with these metrics, and one without any of them."""
-    engine = engine_for(site.database_url)
-    sessions = sessions_for(engine)
-    a_host(sessions)
     other = [{"other": float(step)} for step in range(1, 9)]
-    ids = [ended_script(sessions, site.home, steps) for steps in (LOSSES, LOSSES, other)]
-    engine.dispose()
+    with sessions_on(site.database_url) as sessions:
+        a_host(sessions)
+        ids = [ended_script(sessions, site.home, steps) for steps in (LOSSES, LOSSES, other)]
     return [service.job(job_id) for job_id in ids]
 
 
@@ -145,28 +142,9 @@ def test_the_charts_are_those_of_a_project_and_of_a_link(
     other.context.close()
 
 
-def test_a_chart_without_a_place_for_its_values_says_why(page: Page, jobs: list[dict[str, Any]]) -> None:
-    page.goto(f"/jobs/{jobs[0]['id']}?chart=y|Log|-train/loss&chart=|None|log(0 * train/loss)")
-    expect(page.get_by_role("figure", name="Log", exact=True)).to_contain_text("No value above 0")
-    expect(page.get_by_role("figure", name="None", exact=True)).to_contain_text("No values")
-
-
 def test_compared_runs_have_the_own_charts(page: Page, jobs: list[dict[str, Any]]) -> None:
     gap = "chart=|Gap|val-loss%20-%20train/loss,%20%22val-loss%22%20/%20gpus"
     page.goto(f"/compare?jobs={jobs[0]['id']},{jobs[1]['id']}&x=step&{gap}")
     chart = page.get_by_role("region", name="Own charts").get_by_role("figure", name='"val-loss" / gpus')
     expect(chart).to_contain_text("0.075 to 3")
     expect(chart.get_by_role("listitem")).to_have_count(2)
-
-
-def test_curves_are_smoothed_in_the_way_that_the_address_says(page: Page, jobs: list[dict[str, Any]]) -> None:
-    page.goto(f"/jobs/{jobs[0]['id']}?smooth=mean:0.5")
-    kind = page.get_by_role("combobox", name="Kind of smoothing")
-    expect(kind).to_have_value("mean")
-    expect(page.get_by_text("3 points", exact=True)).to_be_visible()
-    kind.select_option("Gaussian")
-    expect(page).to_have_url(re.compile("smooth=gauss:0.5"))
-    page.reload()
-    expect(kind).to_have_value("gauss")
-    kind.select_option("Moving average")
-    expect(page).to_have_url(re.compile(r"smooth=0\.5$"))

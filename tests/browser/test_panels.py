@@ -9,13 +9,12 @@ from playwright.sync_api import Locator, Page, expect
 
 from bench.telemetry import a_job
 from hora.service import Service
-from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, Job
 from jobs.model.states import EndReason, Status
 from jobs.telemetry.ingest import MetricRow, store_metrics
 from tests.browser.conftest import Site, Troubles
 from tests.integration.jobs.job_rows import a_host
-from tests.stored_runs import ended_script
+from tests.stored_runs import ended_script, sessions_on
 
 
 def _metrics(step: int) -> dict[str, float]:
@@ -27,14 +26,10 @@ def _metrics(step: int) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def jobs(site: Site, service: Service) -> list[dict[str, Any]]:
     """Two jobs that ended, the older one first."""
-    engine = engine_for(site.database_url)
-    sessions = sessions_for(engine)
-    a_host(sessions)
     steps = [_metrics(step) for step in range(1, 41)]
-    ids = [
-        ended_script(sessions, site.home, steps, params={"width": 8}, name=name) for name in ("older run", "newer run")
-    ]
-    engine.dispose()
+    with sessions_on(site.database_url) as sessions:
+        a_host(sessions)
+        ids = [ended_script(sessions, site.home, steps, name=name) for name in ("older run", "newer run")]
     return [service.job(job_id) for job_id in ids]
 
 
@@ -95,30 +90,8 @@ def test_the_y_axis_is_zoomed_and_leaves_out_outliers(page: Page, jobs: list[dic
     assert ">1000<" not in _svg(page, chart).replace(",", "")
     page.get_by_role("button", name="Show all").click()
     expect(page).not_to_have_url(re.compile("y="))
-
-
-def test_the_zoom_of_compare_is_in_its_address(page: Page, jobs: list[dict[str, Any]]) -> None:
-    page.goto(f"/compare?jobs={jobs[0]['id']},{jobs[1]['id']}&m=train/accuracy&x=step")
-    chart = page.get_by_role("figure", name="train/accuracy", exact=True)
     _drag(page, chart, (0.2, 0.5), (0.6, 0.5))
     expect(page).to_have_url(re.compile(r"from=[\d.]+&to=[\d.]+"))
-    page.reload()
-    expect(page.get_by_role("button", name="Show all")).to_be_visible()
-    page.get_by_role("checkbox", name="Log axis").check()  # another axis begins without a zoom
-    expect(page.get_by_role("button", name="Show all")).to_have_count(0)
-
-
-def test_fields_and_metrics_are_found(page: Page, jobs: list[dict[str, Any]]) -> None:
-    page.goto(f"/jobs/{jobs[0]['id']}")
-    page.get_by_role("searchbox", name="Find metrics").fill("layer_3/")
-    rows = page.get_by_role("region", name="Table of metrics").get_by_role("row")
-    expect(rows).to_have_count(3)  # with the headings
-    page.goto(f"/jobs/{jobs[0]['id']}?tab=spec&find_field=older")
-    fields = page.get_by_role("region", name="Fields of the spec").get_by_role("row")
-    expect(fields).to_have_count(2)
-    expect(fields.nth(1)).to_contain_text("older run")  # a value is found too
-    page.get_by_role("searchbox", name="Find fields").fill("params")
-    expect(fields.nth(1)).to_contain_text("width: 8")
 
 
 def test_keys_lead_to_the_other_jobs_of_the_list(page: Page, jobs: list[dict[str, Any]]) -> None:
@@ -141,8 +114,7 @@ def test_keys_lead_to_the_other_jobs_of_the_list(page: Page, jobs: list[dict[str
 def continued(site: Site) -> dict[str, str]:
     """A job of three epochs, and one that continues it from the second. The ids by name."""
     ids, step, now = {"first": "first0000000", "longer": "longer000000"}, 1000, datetime.now(UTC)
-    engine = engine_for(site.database_url)
-    with sessions_for(engine).begin() as session:
+    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
         for (name, job_id), epochs in zip(ids.items(), ((1, 2, 3), (3, 4, 5)), strict=True):
             attempt = session.get_one(Attempt, a_job(session, job_id, gpus=1))
             attempt.ended_at, attempt.end_reason = now, EndReason.COMPLETED
@@ -152,7 +124,6 @@ def continued(site: Site) -> dict[str, str]:
                 job.spec = job.spec | {"continue_from": f"job:{ids['first']}@2"}
             rows = [MetricRow(job_id, "loss", -1, epoch * step, 1, epoch, now, 10.0 - epoch) for epoch in epochs]
             store_metrics(session, rows)
-    engine.dispose()
     return ids
 
 
@@ -215,14 +186,12 @@ def test_keys_go_anywhere_and_are_listed(page: Page, jobs: list[dict[str, Any]],
 
 def test_the_values_of_many_runs_are_listed_at_the_cursor(page: Page, site: Site) -> None:
     ids = [f"many{number:08}" for number in range(40)]
-    engine = engine_for(site.database_url)
-    with sessions_for(engine).begin() as session:
+    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
         for number, run in enumerate(ids):
             a_job(session, run, gpus=1)
             now = datetime.now(UTC)
             rows = [MetricRow(run, "loss", -1, step, 1, step, now, float(step * number)) for step in (1, 2, 3)]
             store_metrics(session, rows)
-    engine.dispose()
     page.goto(f"/compare?jobs={','.join(ids)}&m=loss&x=step")
     chart = page.get_by_role("figure", name="loss", exact=True)
     expect(chart).to_contain_text("40 lines")

@@ -11,12 +11,12 @@ from playwright.sync_api import Page, expect
 
 from hora.service import Service
 from hora.stack.control import Stack
-from jobs.db.engine import engine_for, sessions_for
 from tests.browser.conftest import STARTED_MS, Troubles
 from tests.browser.scene import KEEPS
 from tests.browser.test_training import grows
 from tests.code import store_code
 from tests.pictures import encoded, photo
+from tests.stored_runs import sessions_on
 
 STEPS = 10  # of an epoch
 SCRIPT = f"""
@@ -62,15 +62,19 @@ def site(training_site: Stack) -> Stack:
     return training_site
 
 
+def code_of(site: Stack, service: Service, script: str) -> str:
+    """The digest of stored code: this script."""
+    with sessions_on(site.database_url) as sessions:
+        return store_code(sessions, {"train.py": script}, owner=service.me()["user"])
+
+
 @pytest.fixture(scope="module")
 def spec(site: Stack, service: Service) -> dict[str, Any]:
     """A spec that runs the script on two ranks."""
-    engine = engine_for(site.database_url)
-    digest = store_code(sessions_for(engine), {"train.py": SCRIPT}, owner=service.me()["user"])
-    engine.dispose()
     return {
-        "name": "regression", "code": digest, "command": ["python", "train.py"], "params": ENDLESS, "gpus": 2,
-        "goal": {"metric": "val_mae"}, "labels": {"git.commit": "0abc123", "git.dirty": "true"},
+        "name": "regression", "code": code_of(site, service, SCRIPT), "command": ["python", "train.py"],
+        "params": ENDLESS, "gpus": 2, "goal": {"metric": "val_mae"},
+        "labels": {"git.commit": "0abc123", "git.dirty": "true"},
     }  # fmt: skip
 
 
@@ -89,6 +93,9 @@ def test_a_script_is_watched_and_cloned(page: Page, service: Service, spec: dict
     with page.expect_download() as download:
         script.get_by_role("link", name="Download").click()
     assert download.value.path().read_bytes()[:2] == b"\x1f\x8b"
+    script.get_by_role("link", name="1 file").click()
+    expect(page.get_by_role("region", name="Text of train.py")).to_contain_text("run.report(step=step, mae=")
+    expect(page).to_have_url(re.compile("tab=code"))
 
     page.goto("/")
     row = page.get_by_role("row", name=re.compile(job_id))
@@ -111,33 +118,11 @@ def test_a_script_is_watched_and_cloned(page: Page, service: Service, spec: dict
     service.cancel(job_id)
 
 
-def test_code_is_read_and_compared(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
-    engine = engine_for(site.database_url)
-    files = {"train.py": SCRIPT.replace("mae=", "mse="), "lib/data.py": "# two numbers\npair = (1, 2)\n"}
-    other = store_code(sessions_for(engine), files, owner=service.me()["user"])
-    engine.dispose()
-    first, second = (service.submit(spec | {"params": SHORT, "code": code})["id"] for code in (spec["code"], other))
-    page.goto(f"/jobs/{second}")
-    page.get_by_role("link", name="2 files").click()
-    expect(page.get_by_role("region", name="Text of train.py")).to_contain_text("run.report(step=step, mse=")
-    page.get_by_role("link", name="data.py").click()
-    expect(page.get_by_role("region", name="Text of lib/data.py")).to_contain_text("pair = (1, 2)")
-    expect(page).to_have_url(re.compile("file=lib%2Fdata.py"))
-    page.goto(f"/compare?jobs={first},{second}")
-    code = page.get_by_role("region", name="Difference of code")
-    expect(code.get_by_role("region", name="Changes of train.py")).to_contain_text(re.compile(r"-.*mae=[^+]*\+.*mse="))
-    expect(code.get_by_role("region", name="Changes of lib/data.py")).to_contain_text("+pair = (1, 2)")
-    code.get_by_label("to").select_option(first)
-    expect(code).to_contain_text("Both ran the same code.")
-
-
 def test_files_are_shown_and_the_log_is_copied(
     page: Page, site: Stack, service: Service, spec: dict[str, Any], troubles: Troubles
 ) -> None:
     troubles.allowed.append("409")  # the checkpoints: there is no store
-    engine = engine_for(site.database_url)
-    code = store_code(sessions_for(engine), {"train.py": LEAVES}, owner=service.me()["user"])
-    engine.dispose()
+    code = code_of(site, service, LEAVES)
     job_id = service.submit({"name": "leaves files", "code": code, "command": spec["command"], "gpus": 1})["id"]
     service.wait(job_id, timeout_s=STARTED_MS / 1000)
     page.goto(f"/jobs/{job_id}?tab=artifacts")
@@ -205,6 +190,7 @@ def test_a_study_of_a_parameter_is_compared_by_its_goal(page: Page, service: Ser
     expect(runs.get_by_role("row", name=re.compile(r"^params\.lr 0\.5 0\.25$"))).to_be_visible()
 
 
+@pytest.mark.long("releases")
 def test_the_longest_name_of_a_metric_fits_on_a_narrow_page(page: Page, service: Service, spec: dict[str, Any]) -> None:
     base = spec | {"params": SHORT | {"another": LONGEST}, "gpus": 1, "goal": {"metric": LONGEST}}
     study = service.submit_study({"name": "long names", "base": base, "grid": {"params.lr": [0.5, 0.25]}})["id"]
@@ -240,9 +226,7 @@ _FITS = """element => {
 
 
 def test_what_a_script_kept_by_step_is_shown(page: Page, site: Stack, service: Service, spec: dict[str, Any]) -> None:
-    engine = engine_for(site.database_url)
-    code = store_code(sessions_for(engine), {"train.py": KEEPS + WIDE}, owner=service.me()["user"])
-    engine.dispose()
+    code = code_of(site, service, KEEPS + WIDE)
     job_id = service.submit({"name": "keeps", "code": code, "command": spec["command"], "gpus": 1})["id"]
     service.wait(job_id, timeout_s=STARTED_MS / 1000)
     page.goto(f"/jobs/{job_id}")

@@ -11,10 +11,10 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import update
 
 from hora.service import Service
-from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Job
-from tests.browser.conftest import Site, StartApi, Troubles
+from tests.browser.conftest import Site, StartApi
 from tests.integration.api.starting_rows import an_attempt
+from tests.stored_runs import sessions_on
 
 OCTOBER, DECEMBER = datetime(2024, 10, 31, 22, tzinfo=UTC), datetime(2024, 12, 2, tzinfo=UTC)
 MARKUP = "<img src=x onerror=window.isTaken=1>"
@@ -24,16 +24,13 @@ MARKUP = "<img src=x onerror=window.isTaken=1>"
 def site(api_alone: StartApi) -> Iterator[Site]:
     """Two jobs: on 2 slots from 22:00 on the last of October 2024 for 3 hours, and for 1 hour on 2 December."""
     with api_alone(gpu_hour_price="2.5") as site:
-        engine = engine_for(site.database_url)
-        sessions = sessions_for(engine)
-        with Service(site.url, site.token) as service:
+        with sessions_on(site.database_url) as sessions, Service(site.url, site.token) as service:
             service.create_project({"name": "vision"})
             for owner, began_at, hours in (("ada", OCTOBER, 3), (MARKUP, DECEMBER, 1)):
                 job_id = service.submit({"dataset": "digits", "project": "vision"})["id"]
                 an_attempt(sessions, job_id, created_at=began_at, ended_at=began_at + timedelta(hours=hours))
                 with sessions.begin() as session:
                     session.execute(update(Job).where(Job.id == job_id).values(owner=owner))
-        engine.dispose()
         yield site
 
 
@@ -72,6 +69,7 @@ def test_choices_of_the_page_are_in_its_address_and_in_its_file(page: Page) -> N
     expect(page).to_have_url(re.compile("project=vision&by=user&from=2024-10-30&until=2024-12-03&period=day&and=host"))
 
 
+@pytest.mark.long("releases")
 def test_the_chart_has_every_day_and_names_those_that_fit(page: Page) -> None:
     page.goto("/usage?from=2024-01-01&until=2024-12-31&period=day")
     chart = page.get_by_role("img", name="GPU-hours by day")
@@ -82,16 +80,3 @@ def test_the_chart_has_every_day_and_names_those_that_fit(page: Page) -> None:
     )
     assert len(ends) > 5
     assert all(right < following for (_, right), (following, _) in pairwise(ends))
-
-
-def test_a_wrong_choice_is_named_and_can_be_mended(page: Page, troubles: Troubles) -> None:
-    page.goto("/usage?from=2024-10-30&until=2024-12-03")
-    expect(page.get_by_role("row", name="Total")).to_contain_text("20")
-    troubles.allowed.append("422")
-    project = page.get_by_role("textbox", name="Project")
-    project.fill("visoin")
-    project.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("there is no such project; did you mean vision?")
-    project.fill("vision")
-    project.press("Enter")
-    expect(page.get_by_role("row", name="Total")).to_contain_text("20")
