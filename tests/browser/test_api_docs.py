@@ -1,17 +1,8 @@
 """The page of the API at /docs in a real Chromium: it loads nothing from elsewhere, and tries out operations."""
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Site
-
-
-@pytest.fixture
-def addresses(page: Page) -> list[str]:
-    """The addresses of all requests of the page, also of those that the policy refuses."""
-    addresses: list[str] = []
-    page.on("request", lambda request: addresses.append(request.url))
-    return addresses
 
 
 def try_out(page: Page) -> Locator:
@@ -23,19 +14,15 @@ def try_out(page: Page) -> Locator:
     return block.locator(".live-responses-table")
 
 
-def test_the_page_of_the_api_loads_nothing_from_elsewhere(page: Page, site: Site, addresses: list[str]) -> None:
+def test_the_page_of_the_api_loads_nothing_from_elsewhere_and_uses_the_session(page: Page, site: Site) -> None:
+    addresses: list[str] = []  # also of requests that the policy refuses
+    page.on("request", lambda request: addresses.append(request.url))
     page.goto("/docs")
-
     expect(page.get_by_role("heading", name="Hora")).to_be_visible()
-    expect(page.locator("#operations-people-get_me")).to_be_visible()
+    expect(try_out(page)).to_contain_text('"scope": "admin"')
     assert f"{site.url}/docs/swagger-ui-bundle.js" in addresses
     # Swagger UI contains its pictures as data: addresses.
     assert [address for address in addresses if not address.startswith((f"{site.url}/", "data:"))] == []
-
-
-def test_an_operation_is_tried_out_with_the_session_of_the_page(page: Page) -> None:
-    page.goto("/docs")
-    expect(try_out(page)).to_contain_text('"scope": "admin"')
 
 
 def test_an_operation_is_tried_out_with_a_token(page: Page, site: Site) -> None:

@@ -54,13 +54,7 @@ def test_the_chosen_theme_stays_on_the_next_page(reader: Page) -> None:
     expect(reader.locator("body")).to_have_attribute("data-theme", "light")
 
 
-def test_the_dashboard_links_to_the_documentation(reader: Page, troubles: Troubles) -> None:
-    troubles.allowed.append("401")
-    reader.goto("/")
-    reader.get_by_role("link", name="Help", exact=True).click()
-    expect(reader).to_have_url(re.compile("/help/docs/index.html$"))
-
-
+@pytest.mark.long("releases")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
 def test_the_documentation_has_no_accessibility_issues(browser: Browser, site: Site, path: str, scheme: str) -> None:
