@@ -47,22 +47,6 @@ def scene(service: Service) -> Scene:
     return Scene(study, *(cell["jobs"][0]["id"] for cell in cells), failed=failed)
 
 
-def test_two_runs_are_chosen_in_the_table_and_compared(page: Page, scene: Scene) -> None:
-    page.goto("/")
-    for job_id in (scene.one_gpu, scene.two_gpus):
-        page.get_by_role("checkbox", name=re.compile(job_id)).check()
-    page.get_by_role("link", name="Compare").and_(page.locator("[href*=jobs]")).click()
-    expect(page).to_have_url(re.compile(f"/compare\\?jobs={scene.one_gpu},{scene.two_gpus}$"))
-    drawn = page.get_by_role("figure", name="val loss")
-    expect(drawn.get_by_role("listitem")).to_have_count(2)
-    page.get_by_role("button", name="learning rate", exact=True).first.click()
-    expect(page.get_by_role("figure", name="learning rate")).to_be_visible()
-    page.reload()
-    expect(page.get_by_role("figure", name="learning rate")).to_be_visible()
-    sides = page.get_by_role("region", name="Table of runs")
-    expect(sides.get_by_role("row", name="GPUs 1 2")).to_be_visible()
-
-
 def test_a_study_opened_from_the_list_shows_its_speedup_cells_and_findings(page: Page, scene: Scene) -> None:
     page.goto("/studies")
     page.get_by_role("link", name="ranks").click()
