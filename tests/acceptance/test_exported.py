@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ import pytest
 from hora.service import Service
 from hora.stack.control import Stack
 from jobs.model.records import EpochEnded, Planned, Record, Summarized, parse_record
-from jobs.model.runs import Run, RunAttempt, RunNode
-from jobs.runtime.files import make_private
+from jobs.model.runs import Run, RunAttempt
 from tests.acceptance.conftest import kinds, points
 from tests.slurm import Slurm, slurm
 from tests.waiting import until
@@ -165,25 +164,6 @@ def hora(stack: Stack, *arguments: str) -> str:
     done = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def test_a_script_does_not_begin_while_an_earlier_job_trains(cluster: Slurm, script: Path, tmp_path: Path) -> None:
-    """Also where locks hold on one node only: it asks Slurm."""
-    (tmp_path / "earlier.sh").write_text("#!/bin/sh\nexec sleep 600\n")
-    earlier = cluster.submit(tmp_path / "earlier.sh", "--output=/dev/null")
-    attempt = RunAttempt(
-        number=1, slurm_job=int(earlier), device="cpu", nodes=[RunNode(name="n1", ranks=1)],
-        started_at=datetime.now(UTC),
-    )  # fmt: skip
-    folder = tmp_path / "run" / "attempt-1"
-    make_private(folder)
-    (folder / "attempt.json").write_text(attempt.model_dump_json())
-    exported = Exported(cluster, script)
-    later = exported.submit(HORA_RUN_FOLDER=str(folder.parent))
-    assert exported.end(later) == "FAILED"
-    assert f"job {earlier} of Slurm trains in {folder.parent}: submit the script again" in exported.output(later)
-    assert RunAttempt.model_validate_json((folder / "attempt.json").read_text()) == attempt
-    cluster.run("scancel", earlier)
 
 
 LAYOUT = """#!/bin/sh

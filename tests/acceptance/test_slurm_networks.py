@@ -61,29 +61,3 @@ def test_ranks_talk_over_the_addresses_of_their_nodes(network: Network, user: Se
     for node, bytes_before in before.items():
         assert sent_bytes(network, node) - bytes_before > gradients_bytes
     no_process_left(user, job_id)
-
-
-def test_a_node_whose_own_name_means_itself_says_so(network: Network, user: Service, tmp_path: Path) -> None:
-    """As Debian installs it. Horovod tells that address to the other ranks."""
-    table = tmp_path / "hosts"
-    table.write_text("127.0.0.1 localhost\n127.0.1.1 n2\n")
-    run(*network.inside("n2"), "mount", "--bind", str(table), "/etc/hosts")
-    assert "this machine's own name n2 means 127.0.1.1" in why_it_failed(user)
-    run(*network.inside("n2"), "umount", "/etc/hosts")
-
-
-def test_a_node_whose_interface_has_another_name_says_so(network: Network, user: Service) -> None:
-    for change in ("down", "name ib0", "up"):
-        run(*network.inside("n2"), "ip", "link", "set", "ib0" if change == "up" else "eth0", *change.split())
-    assert "n2 has no network interface eth0" in why_it_failed(user)
-
-
-def why_it_failed(user: Service) -> str:
-    """The error of a job that no other attempt could bring to its end. On a busy machine Slurm may fail before."""
-    job_id = user.submit(SPREAD)["id"]
-    job = ended(user, job_id)
-    reasons = [attempt["end_reason"] for attempt in user.attempts(job_id)]
-    assert [reason for reason in reasons if reason != "host_lost"] == ["internal_error"]
-    assert job["end_reason"] == "internal_error"
-    no_process_left(user, job_id)
-    return str(job["error"])
