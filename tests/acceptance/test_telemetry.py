@@ -26,7 +26,7 @@ from tests.waiting import until
 STALL_S, STALL_STEPS = 13.0, 30  # a stretch without a step counts as a stall from 10 s and 20 steps on
 _BASE = {"learning_rate": 0.001, "early_stopping": None, "model": "mlp"}
 SPECS = {
-    # Images of 5.8 million pixels are decoded for a network that sees 1,024 of them.
+    # Images of 2.6 million pixels are decoded for a network that sees 1,024 of them.
     "input": {
         **_BASE, "dataset": {"source": "pictures", "image_size": [32, 32]}, "batch_size": 8, "gpus": 1, "epochs": 2,
         "steps_per_epoch": 30,
@@ -72,7 +72,7 @@ def _make_data(root: Path) -> None:
         folder = root / "pictures" / str(label)
         folder.mkdir(parents=True)
         pixels = random.integers(0, 256 >> label, (2400, 2400, 3), np.uint8)
-        Image.fromarray(pixels).save(folder / "0.jpg", quality=80)
+        Image.fromarray(pixels[:1600, :1600]).save(folder / "0.jpg", quality=80)
         for number in range(1, 30):
             os.link(folder / "0.jpg", folder / f"{number}.jpg")
     features = random.normal(size=(600, 32)).astype(np.float32)
@@ -122,11 +122,6 @@ def _longest_step(series: Json) -> tuple[int, int]:
     """The step with the most samples, and their number; samples before the first step are left out."""
     ((step, count),) = Counter(step for step in series["step"] if step is not None).most_common(1) or [(0, 0)]
     return step, count
-
-
-def test_every_job_succeeds_in_its_first_attempt(reports: Mapping[str, JobReport]) -> None:
-    ends = {name: (one.job["status"], one.job["attempt"], one.analysis["complete"]) for name, one in reports.items()}
-    assert ends == dict.fromkeys(SPECS, ("succeeded", 1, True))
 
 
 def test_slow_image_decoding_is_reported_as_input_bound(reports: Mapping[str, JobReport]) -> None:
@@ -199,26 +194,29 @@ def test_a_healthy_job_gets_no_advice(reports: Mapping[str, JobReport]) -> None:
     assert report.shares["data_wait"] < 0.1
 
 
-@pytest.mark.parametrize("name", SPECS)
-def test_the_ledger_adds_up_to_the_leased_time(client: Service, reports: Mapping[str, JobReport], name: str) -> None:
-    job, ledger = reports[name].job, reports[name].analysis["ledger"]
-    leased_s = sum(
-        attempt["gpus"]
-        * (datetime.fromisoformat(attempt["ended_at"]) - datetime.fromisoformat(attempt["created_at"])).total_seconds()
-        for attempt in client.attempts(job["id"])
-    )
-    assert sum(ledger["items"].values()) == pytest.approx(leased_s, rel=0.01)
-    assert min(ledger["items"].values()) >= 0
-    trained_s = sum(ledger["items"][item] for item in ("useful", "data_wait", "communication", "after_best", "stalled"))
-    assert trained_s == pytest.approx(job["gpus"] * job["summary"]["wall_s"], rel=0.2)
-    assert ledger["items"]["set_up"] > ledger["items"]["launch"] > 0
+def test_every_job_succeeds_and_its_ledger_adds_up_to_the_leased_time(
+    client: Service, reports: Mapping[str, JobReport]
+) -> None:
+    for report in reports.values():
+        job, items = report.job, report.analysis["ledger"]["items"]
+        assert (job["status"], job["attempt"], report.analysis["complete"]) == ("succeeded", 1, True)
+        (attempt,) = client.attempts(job["id"])
+        began, over = (datetime.fromisoformat(attempt[name]) for name in ("created_at", "ended_at"))
+        assert sum(items.values()) == pytest.approx(attempt["gpus"] * (over - began).total_seconds(), rel=0.01)
+        assert min(items.values()) >= 0
+        trained_s = sum(items[item] for item in ("useful", "data_wait", "communication", "after_best", "stalled"))
+        assert trained_s == pytest.approx(job["gpus"] * job["summary"]["wall_s"], rel=0.2)
+        assert items["set_up"] > items["launch"] > 0
 
 
-def test_the_samples_of_every_rank_have_their_step(client: Service, reports: Mapping[str, JobReport]) -> None:
+def test_the_samples_of_every_rank_have_their_step_and_agree_on_all_axes(
+    client: Service, reports: Mapping[str, JobReport]
+) -> None:
     job = reports["communication"].job
-    by_time = _by_rank(client, job["id"], "time")
+    by_time, by_step, by_epoch = (_by_rank(client, job["id"], axis) for axis in ("time", "step", "epoch"))
+    steps_per_epoch = job["plan"]["steps_per_epoch"]
     assert sorted(by_time) == [0, 1]
-    for series in by_time.values():
+    for rank, series in by_time.items():
         pauses_s = [after - before for before, after in pairwise(series["x"])]
         assert min(pauses_s) > 0
         assert 0.5 < median(pauses_s) < 3  # one a second; a busy machine may be late with some
@@ -226,13 +224,6 @@ def test_the_samples_of_every_rank_have_their_step(client: Service, reports: Map
         assert known == sorted(known)
         assert len(set(known)) > 3
         assert known[-1] <= job["progress"]["step"]
-
-
-def test_samples_agree_on_the_time_step_and_epoch_axes(client: Service, reports: Mapping[str, JobReport]) -> None:
-    job = reports["communication"].job
-    by_time, by_step, by_epoch = (_by_rank(client, job["id"], axis) for axis in ("time", "step", "epoch"))
-    steps_per_epoch = job["plan"]["steps_per_epoch"]
-    for rank, series in by_time.items():
         since_first = [(step, y) for step, y in zip(series["step"], series["y"], strict=True) if step is not None]
         assert since_first == list(zip(by_step[rank]["x"], by_step[rank]["y"], strict=True))
         assert by_epoch[rank]["x"] == pytest.approx([step / steps_per_epoch for step, _ in since_first])
