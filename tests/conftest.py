@@ -21,7 +21,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -168,7 +168,9 @@ def sessions(engine: Engine) -> Sessions:
 @pytest.fixture(scope="session")
 def stack(session_folder: Path) -> Iterator[Stack]:
     """The whole stack: database, broker, api and a worker with two CPU slots."""
-    with stack_settings(session_folder), Stack(session_folder / "stack", port=0, slots=2) as stack:
+    with ExitStack() as end:
+        with stack_settings(session_folder):  # for the stack alone: other tests read settings from the environment too
+            stack = end.enter_context(Stack(session_folder / "stack", port=0, slots=2))
         yield stack
 
 

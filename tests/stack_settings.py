@@ -14,7 +14,6 @@ from tests.waiting import until
 SYSTEM_PYTHON = Path("/usr/bin/python3")  # where Debian's PyTorch is
 SECRET = secrets.token_hex(16)  # in the environment of the worker and the api
 STUBBORN = "stubborn:build"
-QUANTUM_S = 5
 
 
 def data_root(folder: Path) -> Path:
@@ -28,7 +27,8 @@ def stack_settings(folder: Path) -> Iterator[None]:
     torch = folder / "torch"
     (torch / "bin").mkdir(parents=True)
     (torch / "bin" / "python").symlink_to(SYSTEM_PYTHON)
-    data_root(folder).mkdir()
+    # An empty root may be one that is not mounted: then the api does not refuse names that are not there.
+    (data_root(folder) / "of another test").mkdir(parents=True)
     values = allowing() | {
         "HORA_CODE": "on",
         "HORA_DATA_ROOTS": str(data_root(folder)),
@@ -37,7 +37,7 @@ def stack_settings(folder: Path) -> Iterator[None]:
         "HORA_SECRET_OF_THE_WORKER": SECRET,
         "HORA_RESTART_BACKOFF_S": "0.1",
         "HORA_IDLE_PERIOD_S": "2",
-        "HORA_QUEUE_QUANTUM_S": str(QUANTUM_S),
+        "HORA_QUEUE_QUANTUM_S": "5",
         "HORA_SAVE_GRACE_S": "20",
     }
     with pytest.MonkeyPatch.context() as patch:

@@ -112,7 +112,8 @@ def api_alone(postgres_url: str, _template: str, broker_url: str, session_folder
         home = session_folder / "api"
         with a_clone(postgres_url, _template) as database:
             configuration = Settings(database_url=database, broker_url=broker_url, token=_TOKEN, home=home, **settings)  # type: ignore[arg-type]
-            with serving(app_for(configuration), configuration) as port:
+            # What a page still asks for is answered first: a request that is cut off keeps its connection.
+            with serving(app_for(configuration), configuration, timeout_graceful_shutdown=60) as port:
                 yield ApiAlone(f"http://127.0.0.1:{port}", _TOKEN, database, home)
 
     return start

@@ -15,7 +15,7 @@ from tests.commands import hora
         (("--dataset", "digits", "--model", "no_such_net"), ["model.name"]),
         (
             ("--dataset", "digit", "--gpus", "64", "--set", "learning_rate=-1", "--model", "mpl"),
-            ["learning_rate", "dataset.source", "model.name", "gpus"],
+            ["learning_rate", "model.name", "dataset.source", "gpus"],
         ),
         (("--dataset", "digits", "--gpus", "64", "--batch-size", "1"), ["gpus"]),
         (("-", "--gpus", "two"), []),

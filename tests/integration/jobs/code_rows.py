@@ -16,9 +16,11 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 
 def an_archive(sessions: Sessions, content: bytes, *, digest: str | None = None) -> str:
-    """Store an archive in pieces. Returns its digest."""
+    """Store an archive in pieces, if it is not there. Returns its digest."""
     digest = digest or hashlib.sha256(content).hexdigest()
     with sessions.begin() as session:
+        if session.get(CodeArchive, digest) is not None:
+            return digest
         session.add(CodeArchive(digest=digest, size_bytes=len(content), unpacked_bytes=0, files=[]))
         session.flush()
         pieces = [content[at : at + _PIECE_BYTES] for at in range(0, len(content), _PIECE_BYTES)]

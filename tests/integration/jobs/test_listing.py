@@ -95,7 +95,8 @@ PLANS: list[tuple[JobFilter, Order, str]] = [
     (JobFilter(project="none"), "-created_at", "ix_jobs_project"),
     (JobFilter(paused=True), "-created_at", "ix_jobs_paused"),
     (JobFilter(statuses=frozenset({Status.RUNNING})), "-created_at", "ix_jobs_status"),  # few
-    (JobFilter(statuses=frozenset({FAILED, Status.CANCELLED})), "-created_at", "ix_jobs_status"),
+    (JobFilter(statuses=frozenset({Status.RUNNING, Status.LAUNCHING})), "-created_at", "ix_jobs_status"),
+    (JobFilter(statuses=frozenset({FAILED, Status.CANCELLED})), "-created_at", "ix_jobs_newest"),  # every second one
     (JobFilter(), "-gpus", "ix_jobs_gpus"),
     (JobFilter(), "-duration", "ix_jobs_duration"),
     (JobFilter(), "duration", "ix_jobs_duration"),
