@@ -1,5 +1,6 @@
 """The list of jobs: every sort order is total, an index finds every page, and a cursor continues after the last job."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -96,7 +97,8 @@ PLANS: list[tuple[JobFilter, Order, str]] = [
     (JobFilter(paused=True), "-created_at", "ix_jobs_paused"),
     (JobFilter(statuses=frozenset({Status.RUNNING})), "-created_at", "ix_jobs_status"),  # few
     (JobFilter(statuses=frozenset({Status.RUNNING, Status.LAUNCHING})), "-created_at", "ix_jobs_status"),
-    (JobFilter(statuses=frozenset({FAILED, Status.CANCELLED})), "-created_at", "ix_jobs_newest"),  # every second one
+    # Every second job. Which of the two is cheaper depends on when the table was vacuumed.
+    (JobFilter(statuses=frozenset({FAILED, Status.CANCELLED})), "-created_at", "ix_jobs_status|ix_jobs_newest"),
     (JobFilter(), "-gpus", "ix_jobs_gpus"),
     (JobFilter(), "-duration", "ix_jobs_duration"),
     (JobFilter(), "duration", "ix_jobs_duration"),
@@ -127,7 +129,7 @@ def test_the_first_and_late_pages_are_found_by_an_index(
         for number in (0, 3, 7, 28):  # with figures, where they end, without them
             with subtests.test(filter=job_filter, order=order, page=number):
                 plan, rows = plan_of(sessions_with_jobs, engine, replace(page_query, limit=10, cursor=cursors[number]))
-                assert index in plan
+                assert re.search(index, plan), plan
                 assert "Seq Scan" not in plan
                 assert rows <= most, plan
 
