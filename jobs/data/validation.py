@@ -1,8 +1,9 @@
 """The validation of new dataset versions: which host does it, and the result. Called by `worker.datasets.validator`.
 
 One host at a time works on a version. It claims the row for some time, renews the claim while it works, and writes to
-the version only while the claim is valid. If the host dies, another one tries. There are three tries in all, with
-rests between them: what made one fail may be over soon.
+the version only while the claim is valid. If the host dies, another one tries. A third try that fails is the last
+one; there are rests between them, because what made one fail may be over soon. A try whose worker died says less about
+the data: ten of those are too many.
 """
 
 from collections.abc import Collection
@@ -21,7 +22,9 @@ from jobs.model.states import TERMINAL
 from jobs.scheduling.placement_rows import is_alive
 
 MOST_ATTEMPTS = 3
+_MOST_CLAIMS = 10  # with those whose worker died
 CLAIM_S = 60.0  # a claim lasts so long, unless it is renewed
+_WITHOUT_RESULT = " tries to validate it ended without a result: see the logs of the workers"
 _REST_S = 5.0  # after the first failed try; twice as long after the second. Less than a claim lasts
 
 
@@ -164,13 +167,13 @@ def refuse_unseen(session: Session, *, host_timeout_s: float) -> list[str]:
 
 
 def refuse_hopeless(session: Session) -> list[str]:
-    """Make versions invalid if even the last try to validate them did not end. Returns their names."""
+    """Make versions invalid whose last try has failed or was lost. Returns their names."""
     rows = session.execute(
         update(DatasetVersion)
         .where(_EXHAUSTED)
         .values(
             status="invalid", validated_at=func.now(), revision=DatasetVersion.revision + 1,
-            error=f"{MOST_ATTEMPTS} tries to validate it ended without a result: see the logs of the workers",
+            error=func.concat(DatasetVersion.attempts, _WITHOUT_RESULT),
         )
         .returning(DatasetVersion.name, DatasetVersion.version),
         execution_options={"synchronize_session": False},
@@ -220,4 +223,6 @@ _IS_FREE = or_(
     DatasetVersion.claimed_until > func.now() + timedelta(seconds=2 * CLAIM_S),
 )
 _OPEN = (DatasetVersion.status == "validating") & DatasetVersion.deleted_at.is_(None) & _IS_FREE
-_EXHAUSTED = _OPEN & (DatasetVersion.attempts >= MOST_ATTEMPTS)
+# A claim that was released has no host any more; the host of one that was lost still stands in the row.
+_HAS_FAILED = DatasetVersion.claimed_by.is_(None) & (DatasetVersion.attempts >= MOST_ATTEMPTS)
+_EXHAUSTED = _OPEN & (_HAS_FAILED | (DatasetVersion.attempts >= _MOST_CLAIMS))

@@ -110,6 +110,17 @@ def test_a_lost_claim_writes_nothing(registered: Register, sessions: Sessions) -
     assert row_of(sessions, row_id).error == "because"
 
 
+def test_a_version_whose_workers_die_is_given_up_late(registered: Register, sessions: Sessions) -> None:
+    row_id = registered(source="d")
+    with sessions.begin() as session:
+        for _ in range(9):
+            assert validation.claim(session, "ha", for_s=-1)
+        assert validation.refuse_hopeless(session) == []
+        assert validation.claim(session, "ha", for_s=-1)
+        assert validation.refuse_hopeless(session) == ["chips@1"]
+    assert (row_of(sessions, row_id).error or "").startswith("10 tries to validate it ended without a result")
+
+
 def test_a_claim_from_before_the_clock_was_set_back_keeps_nobody_away(registered: Register, sessions: Sessions) -> None:
     registered(source="d")
     with sessions.begin() as session:
