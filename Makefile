@@ -51,8 +51,9 @@ demo: setup ## Start the stack and train a real job on 2 ranks (1 on a host with
 	echo "Open it in a browser, once and within ten minutes: $$($(BIN)/hora --profile local login)&next=/jobs/$$job"; \
 	exit $$status
 
-quick: .venv/ready ## Run the unit tests, in about a minute
-	$(BIN)/pytest tests/unit --numprocesses $(PROCESSES) --dist loadfile
+# Unit tests hardly wait: one process for each core. Each process imports TensorFlow first.
+quick: .venv/ready ## Run the unit tests, in a minute
+	$(BIN)/pytest tests/unit --numprocesses logical --maxprocesses 8 --dist loadfile
 
 # PROCESSES share the files in their order. Files that train come first, so that no process works alone at the end.
 # On two cores three are faster than two, because a quarter of the time a test waits. The tests start hundreds of
