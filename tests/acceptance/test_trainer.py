@@ -226,6 +226,34 @@ def test_bad_data_ends_every_rank_with_the_same_message(tmp_path: Path) -> None:
     assert [(record.reason, record.message) for record in run.exits()] == [(EndReason.BAD_DATA, sentence)] * 2
 
 
+# A layer with statistics of its own, which Hora does not know and so cannot average.
+NETWORK_THAT_DRIFTS = """
+from keras import Input, Model, layers, ops
+
+class RunningMean(layers.Layer):
+    def build(self, shape):
+        self.mean = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, x):
+        self.mean.assign(ops.mean(x))
+        return x
+
+def build(shape, classes):
+    inputs = Input(shape)
+    return Model(inputs, layers.Dense(classes)(RunningMean()(layers.Flatten()(inputs))))
+"""
+
+
+def test_ranks_whose_weights_differ_end_after_the_first_step(tmp_path: Path) -> None:
+    spec = {**SPEC, "gpus": 2, "model": "own_network:build"}
+    run = Run(tmp_path / "job", spec, network=NETWORK_THAT_DRIFTS)
+    assert run.train() != 0
+    for end in run.exits():
+        assert end.reason is EndReason.INTERNAL_ERROR
+        assert str(end.message).startswith("the digest of all weights after the first step differs between ranks: ")
+    assert run.of_job(EpochEnded) == []
+
+
 def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(two_ranks: Run, tmp_path: Path) -> None:
     """Its network is that of the run on two ranks, so its files are as large."""
     spec = {**SPEC, "gpus": 1, "epochs": 4, "checkpoint": {"keep": 100}}
