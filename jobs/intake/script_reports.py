@@ -67,8 +67,12 @@ class ScriptReports:
     def after(cls, last_steps: Mapping[Series, int]) -> "ScriptReports":
         """What another reader of the attempt knew, as far as it is stored."""
         names = {name for _, name in last_steps if name not in TIMES}
-        ranks = {rank for rank, _ in last_steps if rank != ALL_RANKS}
-        positions = {rank: Position(max(step for (r, _), step in last_steps.items() if r == rank)) for rank in ranks}
+        newest: dict[int, int] = {}
+        for (rank, _), step in last_steps.items():
+            newest[rank] = max(step, newest.get(rank, -1))
+        # Which epoch ended last is not stored with the steps. The next one comes after all that is stored.
+        positions = {rank: Position(step, ended=Place(step, 0)) for rank, step in newest.items() if rank > 0}
+        positions[0] = Position(newest.get(0), ended=Place(newest.get(ALL_RANKS, -1), 0))
         return cls(names, dict(last_steps), positions)
 
     def copy(self) -> "ScriptReports":

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from jobs.intake import script_reports
 from jobs.intake.script_reports import MOST_METRICS, Place, ScriptReports
 from jobs.model.records import ProgressMade, Reported
@@ -49,6 +51,18 @@ def test_epochs_without_steps_are_numbered_by_themselves_after_a_restart_too() -
     resumed = ScriptReports()
     resumed.resume(Place(4, 4))
     assert taken(resumed, epoch=5) == {"loss": (ALL_RANKS, 5, 5, 0.5)}
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("step", [None, 10])
+def test_another_reader_takes_the_epochs_that_follow(rank: int, step: int | None) -> None:
+    reports = ScriptReports()
+    if step is not None:
+        taken(reports, rank=rank, step=step)
+    at = [taken(reports, rank=rank, epoch=epoch, metrics={"mae": 1.0})["mae"][1] for epoch in (1, 2)]
+    reader = ScriptReports.after(reports.last_steps)
+    at += [taken(reader, rank=rank, epoch=epoch, metrics={"mae": 1.0})["mae"][1] for epoch in (3, 4)]
+    assert at == [at[0], at[0] + 1, at[0] + 2, at[0] + 3]
 
 
 def test_a_value_of_the_run_goes_to_the_present_step_and_each_further_one_a_step_on() -> None:
