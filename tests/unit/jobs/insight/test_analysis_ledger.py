@@ -36,20 +36,12 @@ def spent(*runs: Run, pauses: tuple[Pause, ...] = (), best_epoch: int | None = N
 
 def a_run(**fields: Any) -> Run:
     """Two slots; leased at 0, started at 5; epochs of ten steps at 19 and 32, each validated in 2 s."""
-    return Run(
-        **{
-            "number": 1,
-            "slots": 2,
-            "leased_at": 0.0,
-            "started_at": 5.0,
-            "ended_at": 50.0,
-            "ended_well": True,
-            "epochs": (an_epoch(1, 19.0), an_epoch(2, 32.0)),
-            "validated_at": {1: 31.0, 2: 44.0},
-            "saves": ((31.2, 31.7), (44.5, 45.5)),
-        }
-        | fields
-    )
+    usual: dict[str, Any] = {
+        "number": 1, "slots": 2, "leased_at": 0.0, "started_at": 5.0, "ended_at": 50.0, "ended_well": True,
+        "epochs": (an_epoch(1, 19.0), an_epoch(2, 32.0)), "validated_at": {1: 31.0, 2: 44.0},
+        "saves": ((31.2, 31.7), (44.5, 45.5)),
+    }  # fmt: skip
+    return Run(**usual | fields)
 
 
 def test_the_ledger_covers_a_run_from_its_lease_to_its_end() -> None:
@@ -110,14 +102,6 @@ def test_without_a_step_only_a_probe_and_a_script_are_useful_after_their_set_up(
     fields: dict[str, Any], is_probe: bool, items: dict[str, float]
 ) -> None:
     assert spent(a_run(**fields), is_probe=is_probe) == items
-
-
-def test_a_job_that_was_never_placed_has_spent_nothing() -> None:
-    ledger = ledger_of([], [], {}, best_epoch=None)
-
-    assert ledger.leased_s == 0
-    assert set(ledger.items.values()) == {0.0}
-    assert set(ledger.items) == set(LedgerItem)
 
 
 moments = st.floats(-50, 150)

@@ -200,11 +200,3 @@ def test_gpus_with_a_swinging_load_are_spiky() -> None:
 )
 def test_gpu_is_throttled_only_if_the_slowdown_costs_speed(fields: dict[str, Any], named: bool) -> None:
     assert (K.THROTTLED in kinds(on_gpus(BUSY, **fields))) == named
-
-
-def test_a_job_that_never_ran_has_no_findings() -> None:
-    analysis = analysed(inputs.evidence(runs=[], ended=False))
-
-    assert (analysis.findings, analysis.steps, analysis.stalls, analysis.learning) == ([], [], [], None)
-    assert analysis.ledger.leased_s == 0
-    assert not analysis.complete

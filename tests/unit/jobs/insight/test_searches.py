@@ -99,19 +99,6 @@ def test_chosen_numbers_have_few_digits_and_stay_in_their_range() -> None:
     )
 
 
-@pytest.mark.parametrize("method", ["random", "tpe"])
-def test_the_same_trials_give_the_same_choice_and_another_seed_another_one(method: str) -> None:
-    one = search(method=method)
-    told: list[Told] = []
-    for _ in range(12):
-        values = next(one.choices(told))
-        assert values == next(search(method=method).choices(told))
-        told.append(Told(values, "complete", 1 - abs(math.log10(values["learning_rate"]) + 2)))
-    assert len({tuple(trial.values.values()) for trial in told}) == 12
-    other = Search(one.spec, one.space, seed=2, is_lower_better=False)
-    assert next(other.choices([])) != next(one.choices([]))
-
-
 def test_a_search_by_trials_gets_better_than_one_by_chance() -> None:
     def best(method: str, seed: int) -> float:
         asked = search(method=method)
@@ -130,7 +117,9 @@ def test_no_combination_is_tried_twice_until_all_are() -> None:
     for method in ("random", "tpe", "grid"):
         one, told = search(space, method=method), []
         for _ in range(8):
-            told.append(Told(next(one.choices(told)), "complete", 0.5))
+            values = next(one.choices(told))
+            assert values == next(search(space, method=method).choices(told)), "the same trials, the same choice"
+            told.append(Told(values, "complete", 0.5))
         assert all(trial.values not in [other.values for other in told[:at]] for at, trial in enumerate(told))
         assert not list(one.choices(told))
 
@@ -215,7 +204,7 @@ def test_the_median_needs_five_complete_trials() -> None:
     assert best_of_curve({1: math.inf}, is_lower_better=True) is None
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_trials_one_after_the_other_end_where_optuna_ends_them(seed: int) -> None:
     generator = random.Random(seed)  # noqa: S311 - the same seed, the same curves
     epochs, reduction = 27, 2 + seed % 3

@@ -1,13 +1,21 @@
-"""The figures of a cell from those of its jobs, and how cells are compared."""
+"""The figures of a cell from those of its jobs, with intervals and without outliers, and how cells are compared."""
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from jobs.insight.studies.cpu_speedups import with_cpu_speedups
 from jobs.insight.studies.figures import baseline_of, best_of, cell_report, compared_with
 from jobs.insight.studies.goals import goal_of, impossible, target_from
+from jobs.insight.studies.outliers import outliers_of
+from jobs.insight.studies.plots import plot_of
+from jobs.insight.studies.statistics import difference, interval, student_t
 from jobs.model.states import Status
-from jobs.views.studies import Baseline, CellReport, Goal, Target
+from jobs.views.studies import Baseline, CellReport, Goal, StudyReport, Target
 from tests.unit.jobs.insight.study_runs import ACCURACY, cell, run
 
 MAE = Goal(metric="val_mae", mode="min")
@@ -178,3 +186,144 @@ def test_a_goal_that_is_better_when_lower_has_a_target_a_time_and_a_best_cell() 
 def test_a_target_from_results_is_a_round_value_that_was_reached(value: float, mode: Any, target: float | None) -> None:
     found = target_from([[run(accuracies=(value,))]], Goal(metric="x", mode=mode))
     assert (found and found.value) == target
+
+
+def test_cells_are_compared_with_the_same_cell_on_the_fewest_cpu_slots() -> None:
+    cells = [
+        cell([run(300, gpus=2)], device="cpu", batch_size=8), cell([run(600)], device="cpu", batch_size=8),
+        cell([run(8)], device="gpu", batch_size=8), cell([run(4, gpus=2)], device="gpu", batch_size=8),
+        cell([run(4)], device="gpu", batch_size=16), cell([run(6, gpus=2)], device="auto", batch_size=8),
+    ]  # fmt: skip
+    assert [each.speedup_vs_cpu for each in with_cpu_speedups(cells)] == [2, 1, 75, 150, None, 100]
+    assert with_cpu_speedups(cells)[3].throughput_vs_cpu == 150
+
+
+def test_cpu_slots_without_a_result_are_no_base() -> None:
+    failed = cell([run(status=Status.FAILED)], device="cpu")
+    gpu = cell([run(8)], device="gpu")
+    assert [each.speedup_vs_cpu for each in with_cpu_speedups([failed, gpu])] == [None, None]
+    two = cell([run(80, gpus=2)], device="cpu")
+    assert [each.speedup_vs_cpu for each in with_cpu_speedups([failed, two, gpu])] == [None, 1, 10]
+
+    no_throughput = cell([run(8, train_samples_per_s=None)], device="gpu")
+    [_, found] = with_cpu_speedups([two, no_throughput])
+    assert (found.speedup_vs_cpu, found.throughput_vs_cpu) == (10, None)
+
+
+def test_the_picture_shows_them_over_the_device_or_the_gpus() -> None:
+    cells = with_cpu_speedups([cell([run(40)], device="cpu"), cell([run(2)], device="gpu")])
+    values = {
+        "study_id": "s", "name": "s", "repeats": 1, "complete": True, "scaling": None, "target": None, "cells": cells,
+        "best": {}, "findings": [], "notes": [],
+    }  # fmt: skip
+    for varied, baseline, shown in (
+        (["device"], None, ("device", [1, 20])), (["device", "gpus"], {"gpus": 1}, ("GPUs", [1])),
+    ):  # fmt: skip
+        plot = plot_of(StudyReport.model_validate(values | {"varied": varied, "baseline": baseline}))
+        panels = {panel.title: (panel.x_label, panel.lines[0].y) for panel in plot.panels}
+        assert panels["Speed-up against the CPU"] == shown
+
+
+def stalled(*wall_s: float, **summary: Any) -> list[str]:
+    """The jobs of one cell that stalled, by their training times."""
+    return [outlier.job_id for outlier in outliers_of([[run(each, **summary) for each in wall_s]])]
+
+
+def test_a_repeat_far_slower_than_the_others_is_an_outlier() -> None:
+    [outlier] = outliers_of([[run(9)], [run(10), run(11), run(100)]])
+
+    assert (outlier.job_id, outlier.cell, outlier.figure) == ("1x100", 1, "epoch_s")
+    assert (outlier.value, outlier.median) == (50, 5.5)
+    assert outlier.rule == "more than 1.5 x the median time, and a modified z-score above 3.5"
+    [by_speed] = outliers_of([[run(each, epochs_run=None) for each in (20, 25, 100)]])
+    assert (by_speed.figure, by_speed.value, by_speed.median) == ("samples_per_s", 10, 40)
+
+
+def test_two_repeats_have_no_outlier_and_neither_has_chance() -> None:
+    assert stalled(10, 100) == []
+    assert stalled(10, 10, 14.9) == [], "the deviation of the others is 0, but it is not much slower"
+    assert stalled(10, 14, 17) == [], "much slower, but the others differ as well"
+    assert stalled(10, 10, 16) == ["1x16"]
+    assert stalled(1, 10, 10) == [], "one that is faster did not stall"
+    assert stalled(20, 20, 90, train_samples_per_s=None, epochs_run=None) == [], "nothing is known"
+    more_epochs = run(90, epochs_run=9, train_samples_per_s=1)
+    running, failed = (replace(run(99), status=status) for status in (Status.RUNNING, Status.FAILED))
+    for odd in (more_epochs, running, failed):
+        assert outliers_of([[run(20), run(20), odd]]) == []
+
+
+numbers = st.one_of(st.none(), st.floats(), st.floats(0.1, 100))
+
+
+@given(st.lists(st.tuples(numbers, numbers, st.sampled_from([None, 0, 1, 7])), max_size=9))
+def test_most_repeats_are_never_outliers_whatever_was_reported(summaries: list[tuple[Any, Any, Any]]) -> None:
+    runs = [
+        replace(run(), summary={"wall_s": wall_s, "train_samples_per_s": speed, "epochs_run": epochs})
+        for wall_s, speed, epochs in summaries
+    ]
+    for outlier in (found := outliers_of([runs])):
+        assert outlier.value > outlier.median if outlier.figure == "epoch_s" else outlier.value < outlier.median
+    assert 2 * len(found) < max(1, len(runs))
+
+
+def test_a_cell_has_its_figures_of_speed_with_outliers_and_without() -> None:
+    jobs = {"a": (10, 0.9), "b": (12, 0.9), "c": (110, 0.6)}
+    runs = [replace(run(wall_s, val_accuracy=value), job_id=job) for job, (wall_s, value) in jobs.items()]
+    target = Target(value=0.5, chosen_by="request")
+    without = cell_report({"gpus": 1}, runs, ACCURACY, target, outliers=["c"])
+    kept = cell_report({"gpus": 1}, runs, ACCURACY, target, outliers=["c"], keep_outliers=True)
+
+    assert (without.repeats, without.reached_target) == (3, 3)
+    assert [each.wall_s and each.wall_s.values for each in (without, kept)] == [[10, 12], [10, 12, 110]]
+    for each in (without, kept):
+        assert each.val_accuracy is not None
+        assert each.val_accuracy.values == [0.9, 0.9, 0.6], "accuracies are those of all repeats"
+        assert each.with_outliers is not None
+        assert each.without_outliers is not None
+        assert each.with_outliers.wall_s == kept.wall_s
+        assert each.without_outliers.wall_s == without.wall_s
+        assert each.without_outliers.gpu_hours == without.gpu_hours
+    assert without.time_to_target_s is not None
+    assert len(without.time_to_target_s.values) == 2
+
+    calm = cell_report({"gpus": 1}, runs[:2], ACCURACY, target, outliers=["c"])
+    assert (calm.with_outliers, calm.without_outliers) == (None, None)
+
+
+# NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2, upper critical values at 0.975
+@pytest.mark.parametrize(("degrees", "t"), [(1, 12.706), (2, 4.303), (5, 2.571), (30, 2.042), (5000, 1.960)])
+def test_quantiles_match_published_tables(degrees: int, t: float) -> None:
+    assert student_t(degrees) == pytest.approx(t, abs=0.0005)
+
+
+def test_interval_matches_a_hand_calculation() -> None:
+    found = interval([10.0, 12.0, 14.0])  # s = 2, s / sqrt(3) = 1.1547, t(2) = 4.3027
+
+    assert found is not None
+    assert (found.mean, found.low, found.high) == pytest.approx((12.0, 7.0317, 16.9683), abs=1e-4)
+    assert found.values == [10.0, 12.0, 14.0]
+    for values, bounds in (([3.0], (3.0, None, None)), ([5.0, 5.0], (5.0, 5.0, 5.0))):
+        found = interval(values)
+        assert found is not None
+        assert (found.mean, found.low, found.high) == bounds
+    assert interval([]) is None
+
+
+def test_welch_interval_matches_a_hand_calculation() -> None:
+    # s^2 / n are 0.5 and 2, the error sqrt(2.5) = 1.5811; 2.5^2 / (0.5^2 / 4 + 2^2 / 4) = 5.88 degrees: t(5) = 2.5706
+    found = difference([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 4.0, 6.0, 8.0, 10.0])
+    assert found == pytest.approx((-3 - 4.0645, -3 + 4.0645), abs=1e-3)
+    assert difference([2.0, 2.0], [1.0, 1.0]) == (1.0, 1.0), "without spread it is a point"
+    assert difference([2.0], [1.0, 1.5]) is None
+    low, high = difference([1.0, 1.0 + 1e-160], [1.0, 3.0]) or (0.0, 0.0)
+    assert low < -1 < high
+    low, high = difference([2.6, 5.2, 7.8], [3.3, 5.9, 8.5]) or (0.0, 0.0)  # equal variances: all degrees of freedom
+    assert high - low == pytest.approx(2 * student_t(4) * math.sqrt(2 * 6.76 / 3))
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e308, -1e200])
+def test_values_that_cannot_be_averaged_are_left_out(odd: float) -> None:
+    found = interval([odd, 1.0, odd, 3.0])
+    assert found is not None
+    assert (found.mean, found.values) == (2.0, [1.0, 3.0])
+    assert interval([odd, odd]) is None

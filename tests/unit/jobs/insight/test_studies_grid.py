@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobs.insight.studies.grid import CellProblems, cells_of, job_name, spec_of
+from jobs.insight.studies.grid import cells_of, job_name, spec_of
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import spec_from
 from jobs.views.studies import StudySpec
@@ -17,10 +17,12 @@ def study(grid: dict[str, list[Any]], base: dict[str, Any] = BASE, **fields: Any
 
 
 def refused(grid: dict[str, list[Any]], base: dict[str, Any] = BASE, **fields: Any) -> dict[str, str]:
-    """The message by wrong field."""
+    """The message by wrong field. Each problem is reported once, however many cells have it."""
     with pytest.raises(InvalidSpec) as error:
         cells_of(study(grid, base, **fields))
-    return {problem.field: problem.message for problem in error.value.problems}
+    problems = error.value.problems
+    assert len({problem.field for problem in problems}) == len(problems)
+    return {problem.field: problem.message for problem in problems}
 
 
 def test_the_cells_are_the_product_and_the_last_field_varies_fastest() -> None:
@@ -82,22 +84,10 @@ def test_a_wrong_value_is_named_by_its_place() -> None:
     assert refused({"model": ["mlp", {"nam": "x"}]}).keys() == {"grid.model[1].name", "grid.model[1].nam"}
     assert refused({"gpus": [1]}, BASE | {"epochs": 0, "colour": 1}).keys() == {"base.epochs", "base.colour"}
     assert refused({"gpus": [1]}, {}).keys() == {"base.dataset"}
-    some = refused({"gpus": [1, 2, 4], "batch_size": [6, 8]}, BASE | {"batch_per": "global"})
-    assert some == {"grid.batch_size[0]": "a global batch of 6 does not divide by 4 gpus (with gpus 4)"}
-
-
-def test_same_problem_of_many_cells_is_reported_once() -> None:
-    cell_problems = CellProblems(study({"gpus": [1, 2, 4], "batch_size": [8, 16]}))
-    wrong = InvalidSpec([])
-    for gpus in range(3):
-        with pytest.raises(InvalidSpec) as error:
-            spec_from(BASE | {"epochs": 0})
-        wrong = error.value
-        cell_problems.add((gpus, 0), wrong.problems)
-
-    assert [(p.field, p.message) for p in cell_problems.problems()] == [
-        ("base.epochs", f"{wrong.problems[0].message} (with gpus 1, batch_size 8, and 2 more)")
-    ]
+    some = refused({"gpus": [1, 2, 4], "batch_size": [6, 8], "seed": [1, 2]}, BASE | {"batch_per": "global"})
+    assert some == {
+        "grid.batch_size[0]": "a global batch of 6 does not divide by 4 gpus (with gpus 4, seed 1, and 1 more)"
+    }
 
 
 @pytest.mark.parametrize(
