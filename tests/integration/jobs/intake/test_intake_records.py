@@ -65,7 +65,7 @@ def test_start_plan_phases_and_progress_follow_rank_zero_even_with_a_new_reader(
     assert (attempt.resumed_step, attempt.setup) == (20, {"import": 2.5, "data": 1.0, "first_step": 0.5})
 
 
-def test_an_epoch_is_stored_as_points_over_all_ranks_and_an_event(
+def test_an_epoch_is_stored_as_points_over_all_ranks_and_an_event_with_the_waits_of_every_rank(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     metrics = {"loss": 0.5, "val_loss": math.inf}
@@ -74,54 +74,46 @@ def test_an_epoch_is_stored_as_points_over_all_ranks_and_an_event(
         data_wait_s=0.3, allreduce_s=0.4,
     )  # fmt: skip
     write(paths, 0, epoch, CheckpointSaved(at=6.0, epoch=1, step=10, path="/x", duration_s=0.2))
+    waits = {"step_time_p50_s": 0.1, "step_time_p95_s": 0.2, "data_wait_s": 0.3, "allreduce_s": 0.4}
+    for rank in (0, 1):
+        write(paths, rank, step_ended(10), RankEpochEnded(at=5.0, epoch=1, step=10, **waits | {"data_wait_s": rank}))
     intake.store_new()
     with sessions() as session:
-        values_of_epoch = {
-            point.name: point.value for point in session.scalars(select(MetricPoint)) if point.rank == -1
-        }
+        points = session.scalars(select(MetricPoint).order_by(MetricPoint.rank)).all()
         events = {event.kind: event for event in session.scalars(select(JobEvent))}
+        by_epoch = series.metrics(session, job_rows.the_job(sessions, lease.job_id), axis="epoch", ranks=[0, 1])
     about_speed = {"samples_per_s": 640.0, "epoch_s": 2.0, "data_wait_s": 0.3, "allreduce_s": 0.4}
-    assert values_of_epoch == metrics | {"learning_rate": 0.001} | about_speed
+    assert {point.name: point.value for point in points if point.rank == -1} == (
+        metrics | {"learning_rate": 0.001} | about_speed
+    )
+    assert [(point.rank, point.step, point.value) for point in points if point.name == "allreduce_s"][1:] == [
+        (0, 10, 0.2), (1, 10, 0.2),
+    ]  # fmt: skip
+    assert {(one.name, one.rank): (one.x, one.y) for one in by_epoch} == {
+        (name, rank): ([1], [value])
+        for rank in (0, 1)
+        for name, value in (
+            ("step_time_p50_s", 0.1), ("step_time_p95_s", 0.2), ("epoch_data_wait_s", rank), ("epoch_allreduce_s", 0.4)
+        )
+    }  # fmt: skip
     assert events[EventKind.EPOCH_ENDED].data["val_loss"] is None
     assert events[EventKind.EPOCH_ENDED].at.timestamp() == 5.0
     assert events[EventKind.CHECKPOINT_SAVED].data == {"epoch": 1, "step": 10, "duration_s": 0.2}
     assert progress(sessions, lease)["metrics"] == {"loss": 0.5, "val_loss": None}
 
 
-def test_waits_of_steps_and_epochs_are_stored_for_every_rank(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
-) -> None:
-    for rank in (0, 1):
-        ended = RankEpochEnded(
-            at=5.0, epoch=1, step=10, step_time_p50_s=0.1, step_time_p95_s=0.2, data_wait_s=0.3 + rank, allreduce_s=0.4
-        )
-        write(paths, rank, step_ended(10), ended)
-    intake.store_new()
-    with sessions() as session:
-        epoch_series = series.metrics(session, job_rows.the_job(sessions, lease.job_id), axis="epoch")
-        step_series = series.metrics(session, job_rows.the_job(sessions, lease.job_id), names=["allreduce_s"])
-    assert {(series.name, series.rank): (series.x, series.y) for series in epoch_series} == {
-        ("step_time_p50_s", 0): ([1], [0.1]),
-        ("step_time_p50_s", 1): ([1], [0.1]),
-        ("step_time_p95_s", 0): ([1], [0.2]),
-        ("step_time_p95_s", 1): ([1], [0.2]),
-        ("epoch_data_wait_s", 0): ([1], [0.3]),
-        ("epoch_data_wait_s", 1): ([1], [1.3]),
-        ("epoch_allreduce_s", 0): ([1], [0.4]),
-        ("epoch_allreduce_s", 1): ([1], [0.4]),
-    }
-    assert [(series.rank, series.x, series.y) for series in step_series] == [(0, [10], [0.2]), (1, [10], [0.2])]
-
-
-def test_facts_of_the_opened_data_are_stored_with_the_job(
+def test_facts_of_the_data_the_summary_and_the_exits_are_read(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     opened = DataOpened(
         at=1.0, format="parquet", shape=[21], classes=["a\x00", "b"], train=90, validation=10, test=0, damaged=1,
         damaged_files=["x.parquet: row 7\x00"],
     )  # fmt: skip
-    write(paths, 0, opened, opened.model_copy(update={"damaged": 2}))
-    intake.store_new()
+    long = RankExited(at=9.0, reason=EndReason.BAD_DATA, message="x" * 100_000)
+    completed = RankExited(at=9.0, reason=EndReason.COMPLETED)
+    write(paths, 0, opened, opened.model_copy(update={"damaged": 2}), Summarized(at=8.0, summary=SUMMARY), completed)
+    write(paths, 1, long)
+    intake.drain()
     with sessions() as session:
         job = get_job(session, lease.job_id)
         assert job.classes == ["a\ufffd", "b"]
@@ -129,17 +121,8 @@ def test_facts_of_the_opened_data_are_stored_with_the_job(
             "format": "parquet", "shape": [21], "task": "classification", "targets": 0, "train": 90, "validation": 10,
             "test": 0, "damaged": 2, "damaged_files": ["x.parquet: row 7\ufffd"],
         }  # fmt: skip
-
-
-def test_the_summary_and_the_exit_records_are_read(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
-) -> None:
-    long = RankExited(at=9.0, reason=EndReason.BAD_DATA, message="x" * 100_000)
-    write(paths, 0, Summarized(at=8.0, summary=SUMMARY), RankExited(at=9.0, reason=EndReason.COMPLETED))
-    write(paths, 1, long)
-    intake.drain()
-    assert intake.exits == {0: RankExited(at=9.0, reason=EndReason.COMPLETED), 1: long}
-    assert job_rows.the_job(sessions, lease.job_id).summary == SUMMARY.model_dump() | {"val_loss": None}
+        assert job.summary == SUMMARY.model_dump() | {"val_loss": None}
+    assert intake.exits == {0: completed, 1: long}
 
 
 def batch_measured(batch: int, *, fits: bool = True) -> ProbeMeasured:

@@ -93,6 +93,9 @@ def test_steps_become_curves_of_their_ranks_and_progress(
         "mae": of([1 / step for step in range(1, 31)], last=1 / 30, best=1 / 30, best_epoch=None)
     }
     assert intake.steps_seen == 33
+    write(paths, 0, *(reported(step=step, mae=9.0) for step in range(25, 33)))
+    Intake(sessions, lease, paths, ranks=2).store_new()  # another reader
+    assert curve(sessions, lease, "mae", 0)[-3:] == [(30, 1 / 30), (31, 9.0), (32, 9.0)]
 
 
 def test_the_end_of_an_epoch_is_a_point_over_all_ranks_and_one_event(
@@ -113,7 +116,9 @@ def test_the_end_of_an_epoch_is_a_point_over_all_ranks_and_one_event(
     ]  # fmt: skip
     assert progress(sessions, lease)["metrics"] == {"val_mae": None}
     assert progress(sessions, lease)["epoch"] == 2
-    assert metrics(sessions, lease)["val_mae"] == of([0.7], last=None, best=0.7, best_epoch=1)
+    write(paths, 0, reported(step=20, mae=1.0), reported(epoch=3, val_mae=0.8))
+    Intake(sessions, lease, paths, ranks=2).store_new()  # another reader
+    assert metrics(sessions, lease)["val_mae"] == of([0.7, 0.8], last=0.8, best=0.7, best_epoch=1)
     assert "seen" not in metrics(sessions, lease), "of another rank"
 
 
@@ -214,36 +219,22 @@ def test_jobs_of_hora_s_own_loop_have_the_metrics_too(sessions: Sessions, tmp_pa
     tested = SUMMARY.model_copy(update={"test_accuracy": 0.8, "test_loss": None})
     write(paths, 0, Summarized(at=6.0, summary=tested))
     intake.store_new()
-    expected = {
-        "test_accuracy": {"last": 0.8, "best": 0.8, "best_epoch": None},
-        "val_loss": {"last": 0.75, "best": 0.25, "best_epoch": 2},
-    }
     assert progress(sessions, lease)["metrics_epoch"] == 3
     assert metrics(sessions, lease) == {
         "test_accuracy": of([0.8], last=0.8, best=0.8, best_epoch=None),
         "val_loss": of([0.5, 0.25, 0.75], last=0.75, best=0.25, best_epoch=2),
     }
     summary = job_rows.the_job(sessions, lease.job_id).summary or {}
-    assert (summary["metrics"], summary["best_epoch"]) == (expected, SUMMARY.best_epoch)
-
-
-def test_a_new_reader_goes_on_where_another_one_ended(
-    sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
-) -> None:
-    write(paths, 0, *(reported(step=step, mae=1.0) for step in range(1, 21)), reported(epoch=1, val_mae=0.5))
-    intake.store_new()
-    write(paths, 0, *(reported(step=step, mae=9.0) for step in range(15, 23)), reported(epoch=2, val_mae=0.6))
-    Intake(sessions, lease, paths, ranks=2).store_new()
-    assert curve(sessions, lease, "mae", 0)[-3:] == [(20, 1.0), (21, 9.0), (22, 9.0)]
-    assert metrics(sessions, lease)["val_mae"] == of([0.5, 0.6], last=0.6, best=0.5, best_epoch=1)
+    assert summary["metrics"]["val_loss"] == {"last": 0.75, "best": 0.25, "best_epoch": 2}
+    assert summary["best_epoch"] == SUMMARY.best_epoch
 
 
 def test_a_flood_of_reports_is_stored_in_batches_and_its_excess_is_left_out(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     names = [f"m{number}" for number in range(1200)]
-    write(paths, 0, *(reported(step=step, mae=1.0) for step in range(1, 100_001)))
-    write(paths, 0, *(reported(step=100_001, **dict.fromkeys(names[at : at + 100], 1.0)) for at in range(0, 1200, 100)))
+    write(paths, 0, *(reported(step=step, mae=1.0) for step in range(1, 40_001)))
+    write(paths, 0, *(reported(step=40_001, **dict.fromkeys(names[at : at + 100], 1.0)) for at in range(0, 1200, 100)))
     batches = 0
     while intake.store_new():
         batches += 1
@@ -251,7 +242,7 @@ def test_a_flood_of_reports_is_stored_in_batches_and_its_excess_is_left_out(
     with sessions() as session:
         lines = session.scalars(select(LogLine.text).where(LogLine.text.like("hora:%"))).all()
         stored_names = session.scalars(select(MetricPoint.name).distinct()).all()
-    assert len(curve(sessions, lease, "mae", 0)) == 100_000
+    assert len(curve(sessions, lease, "mae", 0)) == 40_000
     assert len(metrics(sessions, lease)) == 1000
     assert len(set(stored_names) - {"mae"}) == 999
     assert len(lines) == 1
