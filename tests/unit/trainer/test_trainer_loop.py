@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from jobs.model.plan import DatasetSizes, resolve_plan
 from jobs.model.spec import spec_from
+from trainer import stepping
 from trainer.callbacks import Callback, Checkpointing, Epoch, Step
 from trainer.data.interfaces import Batch, EvaluationBatch
 from trainer.data.opening import Dataset
@@ -21,7 +22,7 @@ from trainer.errors import Diverged, Outcome
 from trainer.loop import Loop
 from trainer.measures import Classification
 from trainer.state import State
-from trainer.stepping import Stepper
+from trainer.stepping import Made, Stepper
 from trainer.stopping import StopWatch
 
 STEPS, EPOCHS = 6, 2
@@ -156,3 +157,67 @@ def test_nothing_is_saved_after_a_loss_that_is_not_a_number(diverged_at: int, ov
     assert "save" not in scene.events
     assert scene.events.count("epoch 1") == epoch - 1
     assert scene.begun <= diverged_at + 1
+
+
+BATCH = Batch(np.zeros((1, 1), np.float32), np.zeros(1, np.int32))
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """A clock that stands still until time passes."""
+    now = 0.0
+
+    def passing(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(stepping.time, "perf_counter", lambda: now)
+    return passing
+
+
+def test_a_wish_is_asked_for_when_the_batch_is_there() -> None:
+    def train_step(_features: object, _labels: object, wish: tf.Tensor) -> tf.Tensor:
+        return tf.stack([0.0, 0.0, 0.0, 0.0, wish, 0.0])
+
+    stepper, wishes = Stepper(train_step, lag=0), []
+
+    def waiting() -> Iterator[Batch]:
+        wishes.append(True)  # somebody wishes to stop while the rank waits for data
+        yield BATCH
+
+    stepper.begin(waiting(), lambda: bool(wishes))
+    assert [made.tally.wishes for made in stepper.read(keep=0)] == [1.0]
+
+
+def test_times_of_steps_add_up_whether_they_run_in_their_call_or_after_it(pass_time: Callable[[float], None]) -> None:
+    def slow_batches() -> Iterator[Batch]:
+        while True:
+            pass_time(1)
+            yield BATCH
+
+    class Tally:
+        """A tally that the device still computes when its step has begun."""
+
+        def numpy(self) -> object:
+            pass_time(10)
+            return np.zeros(6, np.float32)
+
+    def train_step(*_: object) -> Tally:
+        pass_time(100)
+        return Tally()
+
+    stepper = Stepper(train_step, lag=1)
+    stepper._copier = None  # the clock has one thread
+    stepper.restart_clock()
+    made: list[Made] = []
+    for _ in range(3):
+        pass_time(1000)  # callbacks
+        stepper.begin(slow_batches())
+        made += stepper.read(keep=1)
+    made += stepper.read(keep=0)
+    assert [step.step_time_s for step in made] == [1111.0] * 3
+    assert [step.data_wait_s for step in made] == [1.0] * 3
+    pass_time(5000)  # a checkpoint
+    stepper.restart_clock()
+    stepper.begin(slow_batches())
+    assert [step.step_time_s for step in stepper.read(keep=0)] == [111.0]

@@ -2,15 +2,18 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from jobs.model.plan import DatasetSizes
+from jobs.model.spec import spec_from
 from trainer.data.interfaces import Facts
 from trainer.errors import BadData
-from trainer.losses import hits, training_loss, weights_of_classes
+from trainer.losses import hits, training_loss, training_loss_of, weights_of_classes
+from trainer.steps import make_gradients
 
 GENERATOR = np.random.default_rng(7)
 LOGITS = (3 * GENERATOR.standard_normal((6, 4))).astype(np.float32)
@@ -52,6 +55,19 @@ def test_weights_are_balanced_or_by_the_names_of_classes() -> None:
     assert weights_of_classes({"dog": 2.5}, facts()) == [1.0, 2.5, 1.0]
     with pytest.raises(BadData, match=r"^class_weights.fox: there is no such class; the data has: cat, dog, emu$"):
         weights_of_classes({"dog": 1, "fox": 1}, facts())
+
+
+def test_the_training_step_takes_the_loss_of_the_recipe() -> None:
+    spec = spec_from({"dataset": "pets", "label_smoothing": 0.1, "class_weights": {"dog": 2.5}})
+    inputs = keras.Input((4,))
+    model = keras.Model(inputs, keras.layers.Dense(3)(inputs))
+    labels = LABELS % 3
+    loss_of = training_loss_of(spec, facts())
+    _, figures = make_gradients(model, keras.optimizers.SGD(), loss_of=loss_of)(
+        tf.constant(LOGITS), tf.constant(labels)
+    )
+    expected = training_loss(label_smoothing=0.1, class_weights=(1, 2.5, 1))(tf.constant(labels), model(LOGITS))
+    assert figures[0].numpy() == pytest.approx(np.mean(expected), rel=1e-6)
 
 
 def test_a_hit_is_the_class_with_the_largest_share() -> None:

@@ -8,12 +8,27 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from jobs.model.plan import SCALING_OF_OPTIMIZER, values_of_optimizer
+from jobs.model.plan import SCALING_OF_OPTIMIZER, DatasetSizes, values_of_optimizer
 from jobs.model.recipe_fields import OPTIMIZERS
-from tests.optimizers import PRECISIONS, model_and_optimizer, spec_with
+from jobs.model.spec import Spec, spec_from
+from trainer.data.interfaces import Facts
+from trainer.models import build_model, build_optimizer
+from trainer.plan import settle_plan
 
+NAMES = tuple(map(str, range(10)))
+DIGITS = Facts("arrays", (8, 8, 1), "uint8", (0.0, 16.0), None, NAMES, DatasetSizes(train=90, validation=10), {})
+PRECISIONS = ["float32", "mixed_float16", "mixed_bfloat16"]
 RATE, DECAY = 0.05, 0.1
 Arrays = list[NDArray[np.float32]]
+
+
+def spec_with(**fields: object) -> Spec:
+    return spec_from({"dataset": "digits", "model": "mlp", **fields})
+
+
+def model_and_optimizer(spec: Spec) -> tuple[keras.Model, keras.optimizers.Optimizer]:
+    model = build_model(spec, DIGITS)
+    return model, build_optimizer(spec, settle_plan(spec, DIGITS.sizes, gpus=1), model)
 
 
 def test_the_plan_knows_every_optimizer() -> None:
@@ -35,6 +50,26 @@ def test_optimizer_starts_at_the_planned_rate_or_at_the_warm_up_base_rate(precis
         fields = {"precision": precision, "lr_scaling": "linear", "base_batch": 16, "learning_rate": 0.01}
         _, optimizer = model_and_optimizer(spec_with(warmup_epochs=warmup_epochs, **fields))
         assert float(optimizer.learning_rate) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_has_its_variables_from_the_start_and_follows_the_rate_after_it_is_traced(name: str) -> None:
+    model, optimizer = model_and_optimizer(spec_with(optimizer=name, precision="mixed_float16", weight_decay=1e-3))
+    count, weights = len(optimizer.variables), model.trainable_variables
+    gradients = [tf.constant(optimizer.scale_loss(gradient)) for gradient in gradients_like(weights, steps=1)[0]]
+    step = tf.function(lambda: optimizer.apply(gradients, weights), autograph=False)
+
+    def moves() -> bool:
+        before = [variable.numpy() for variable in weights]
+        step()
+        return not all(np.array_equal(one, variable.numpy()) for one, variable in zip(before, weights, strict=True))
+
+    moved = []
+    for rate in (0.0, 0.002):  # as the warm-up sets it
+        optimizer.learning_rate = rate
+        moved.append(moves())
+    assert moved == [False, True]
+    assert len(optimizer.variables) == count  # none is made by the first step: all were restored and broadcast
 
 
 def gradients_like(weights: Arrays, steps: int = 5) -> list[Arrays]:
