@@ -13,6 +13,7 @@ from tests.integration.live.reading import Reader
 from tests.servers import serving
 
 TOKEN = "hora_live-token"
+SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
 
 @pytest.fixture
@@ -41,8 +42,7 @@ def service(url: str) -> Iterator[Service]:
 @pytest.fixture
 def job_id(service: Service, sessions: Sessions) -> str:
     """A queued job."""
-    spec = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
-    return str(service.submit(spec)["id"])
+    return str(service.submit(SPEC)["id"])
 
 
 @pytest.fixture

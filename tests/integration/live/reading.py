@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import httpx2
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from jobs.lifecycle.store import add_event
@@ -81,6 +82,12 @@ class Reader:
 def note(session: Session, job_id: str, text: str) -> None:
     """Add a line of history with a text."""
     add_event(session, job_id, EventKind.CHECKPOINT_SAVED, data={"note": text})
+
+
+def cut_off_others(session: Session) -> None:
+    """End all other connections to the database of this one."""
+    others = "datname = current_database() AND pid <> pg_backend_pid()"
+    session.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))  # noqa: S608
 
 
 def lines(session: Session, job_id: str, texts: Sequence[str]) -> None:

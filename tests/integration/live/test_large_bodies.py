@@ -18,7 +18,7 @@ from api import lingering
 from api.access.turns import Turns
 from jobs.db.engine import Sessions
 from jobs.model.spec import MAX_BYTES
-from tests.integration.live.conftest import TOKEN
+from tests.integration.live.conftest import SPEC, TOKEN
 from tests.waiting import until
 
 PIECE = b"x" * 65536
@@ -108,11 +108,6 @@ def test_a_client_that_sends_slowly_without_end_is_cut_off(url: str, monkeypatch
     assert time.monotonic() - begun > 0.5
 
 
-_STUDY = {
-    "base": {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1}, "grid": {"batch_size": [8, 16]},
-}  # fmt: skip
-
-
 def test_a_request_whose_client_left_while_it_waited_is_not_carried_out(
     app: FastAPI, url: str, sessions: Sessions
 ) -> None:
@@ -130,7 +125,7 @@ def test_a_request_whose_client_left_while_it_waited_is_not_carried_out(
 
 def send_and_leave(url: str, turns: Turns) -> None:
     """Submit a study, and close the connection when it waits for its turn."""
-    body = json.dumps(_STUDY).encode()
+    body = json.dumps({"base": SPEC, "grid": {"batch_size": [8, 16]}}).encode()
     head = HEAD.replace("/v1/jobs", "/v1/studies") + f"Content-Length: {len(body)}\r\n\r\n"
     with connected(url) as connection:
         connection.sendall(head.encode() + body)

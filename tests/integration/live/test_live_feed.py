@@ -1,25 +1,31 @@
-"""The stream of all jobs, and the client that follows streams."""
+"""The stream of all jobs: what it sends, where it begins, and the client that follows streams."""
 
-from collections.abc import Callable
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
 from itertools import islice
 from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert
 
-from api.live import hub
+from api.live import feed, hub
+from api.live.feed import FeedFilter, FeedTopic
+from api.live.positions import FeedPosition
+from api.live.topics import Reads
 from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import add_event, touch, transition
 from jobs.model.states import EndReason, EventKind, Status
-from tests.integration.live.reading import Reader, note
+from tests.integration.jobs.job_rows import a_job
+from tests.integration.live.conftest import SPEC
+from tests.integration.live.reading import Reader, cut_off_others, note
 from tests.waiting import until
 
 StartReader = Callable[..., Reader]
-SPEC: dict[str, Any] = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -101,10 +107,7 @@ def test_a_client_follows_a_job_to_its_end_despite_a_broken_connection(service: 
     stream = service.follow(job_id, include=["event", "state"])
     first = next(stream)
     with sessions.begin() as session:  # the connection breaks here, and the next one continues
-        session.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                 " WHERE datname = current_database() AND pid <> pg_backend_pid()")
-        )  # fmt: skip
+        cut_off_others(session)
         transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
         add_event(session, job_id, EventKind.ENDED)
     events = [first, *stream]
@@ -130,3 +133,73 @@ def test_all_jobs_are_followed(service: Service, sessions: Sessions) -> None:
     until(is_found, what="a job")
     assert first_events[0].event == "state"
     assert first_events[0].data["status"] == "queued"
+
+
+TellNext = Callable[[], Awaitable[list[str]]]
+Story = Callable[[TellNext], Awaitable[None]]
+
+
+def play(sessions: Sessions, story: Story) -> None:
+    """Run a story with a new listener in a process that has read nothing yet. Each step returns job ids."""
+
+    async def run() -> None:
+        reads, position = Reads(sessions, host_timeout_s=60), FeedPosition()
+
+        async def tell_next() -> list[str]:
+            nonlocal position
+            step = await FeedTopic(reads).step(position, FeedFilter())
+            position = step.position
+            return [json.loads(line[6:])["id"] for line in step.chunk.decode().splitlines() if line.startswith("data:")]
+
+        await story(tell_next)
+
+    asyncio.run(run())
+
+
+def add_note(sessions: Sessions, job_id: str) -> None:
+    with sessions.begin() as session:
+        note(session, job_id, "a line")
+
+
+def test_the_very_first_job_is_sent(sessions: Sessions) -> None:
+    async def story(tell_next: TellNext) -> None:
+        assert await tell_next() == []
+        job_id = a_job(sessions)
+        assert await tell_next() == [job_id]
+        assert await tell_next() == []
+
+    play(sessions, story)
+
+
+def test_only_events_committed_after_the_start_are_sent(sessions: Sessions) -> None:
+    ids = [a_job(sessions) for _ in range(3)]
+
+    async def story(tell_next: TellNext) -> None:
+        with sessions() as slow:
+            note(slow, ids[0], "before")
+            add_note(sessions, ids[1])
+            assert await tell_next() == []
+            add_note(sessions, ids[2])
+            assert await tell_next() == [ids[2]]
+            slow.commit()
+        assert await tell_next() == [ids[0]]
+
+    play(sessions, story)
+
+
+def test_an_event_far_behind_the_newest_id_is_not_sent(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "_MOST_BEFORE", 2)
+    ids = [a_job(sessions) for _ in range(3)]
+
+    async def story(tell_next: TellNext) -> None:
+        with sessions() as slow:
+            note(slow, ids[0], "before")
+            for _ in range(2):
+                add_note(sessions, ids[1])
+            assert await tell_next() == []
+            slow.commit()
+        assert await tell_next() == [], "it was two lines late"
+        add_note(sessions, ids[2])
+        assert await tell_next() == [ids[2]]
+
+    play(sessions, story)

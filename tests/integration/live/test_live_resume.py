@@ -1,15 +1,13 @@
 """A stream sends everything once: live, when resumed at any event, and when ids appear out of order."""
 
 import random
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 
 from sqlalchemy import select
 
-from hora.service import Service
 from jobs.db.engine import Sessions
-from jobs.db.tables import JobEvent, LogLine
+from jobs.db.tables import LogLine
 from jobs.lifecycle.store import add_event, touch, transition
 from jobs.model.states import EndReason, EventKind, Status
 from tests.integration.live.reading import Reader, SentEvent, lines, note, points
@@ -76,35 +74,6 @@ def test_a_stream_resumed_at_every_event_sends_everything_once(
     assert again.answer.status_code == 204
 
 
-def test_readers_that_come_back_while_a_job_writes_miss_nothing(
-    sessions: Sessions, job_id: str, start_reader: StartReader
-) -> None:
-    def write() -> None:
-        for number in range(30):
-            with sessions.begin() as session:
-                note(session, job_id, f"n{number}")
-                lines(session, job_id, [f"{number}-{i}" for i in range(7)])
-        cancel(sessions, job_id)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    events: list[SentEvent] = []
-    event_count = 1
-    while not events or events[-1].event != "end":
-        reader = start_reader(
-            f"/v1/jobs/{job_id}/events", "include=event,logs", after=events[-1].id if events else None
-        )
-        until(lambda: len(reader.events) >= event_count or reader.has_ended, what="some events")  # noqa: B023 - called now
-        reader.leave()
-        events += reader.events
-        event_count += 1
-    writer.join()
-    with sessions() as session:
-        expected = [("event", row.id) for row in session.query(JobEvent).where(JobEvent.job_id == job_id)]
-        expected += [("line", row.id) for row in session.query(LogLine).where(LogLine.job_id == job_id)]
-    assert sorted(map(str, facts(events))) == sorted(map(str, expected))
-
-
 def test_an_earlier_id_that_is_committed_later_is_sent_to_readers_that_stay_and_that_come_back(
     sessions: Sessions, job_id: str, start_reader: StartReader
 ) -> None:
@@ -144,12 +113,3 @@ def test_a_stream_sends_the_lines_after_an_id_and_goes_on_from_its_last_event(
         lines(session, job_id, ["next"])
     back = start_reader(f"/v1/jobs/{job_id}/events", f"include=logs&logs_after={first}", after=last_id)
     until(lambda: back.texts() == ["next"], what="the next line")
-
-
-def test_an_id_of_another_job_is_refused(service: Service, job_id: str, start_reader: StartReader) -> None:
-    other_job_id = service.clone(job_id)["id"]
-    reader = start_reader(f"/v1/jobs/{job_id}/events")
-    last_id = until(lambda: reader.events, what="an event")[0].id
-    assert start_reader(f"/v1/jobs/{other_job_id}/events", after=last_id).answer.status_code == 422
-    assert start_reader("/v1/events", after=last_id).answer.status_code == 422
-    assert start_reader(f"/v1/jobs/{job_id}/events", after=last_id[:-2]).answer.status_code == 422

@@ -24,8 +24,8 @@ from jobs.model.scopes import Scope
 from jobs.model.states import EndReason, EventKind, Status
 from jobs.people.tokens import store_token
 from tests.integration.api.rights.lasting import STREAMS
-from tests.integration.live.conftest import TOKEN
-from tests.integration.live.reading import Reader, lines, note, points
+from tests.integration.live.conftest import SPEC, TOKEN
+from tests.integration.live.reading import Reader, cut_off_others, lines, note, points
 from tests.waiting import until
 
 StartReader = Callable[..., Reader]
@@ -91,10 +91,7 @@ def test_a_stream_outlives_all_connections_to_the_database(
     reader = start_reader(f"/v1/jobs/{job_id}/events")
     (before,) = until(lambda: listening(sessions), what="a connection that listens")
     with sessions.begin() as session:
-        session.execute(
-            text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                 " WHERE datname = current_database() AND pid <> pg_backend_pid()")
-        )  # fmt: skip
+        cut_off_others(session)
         note(session, job_id, "meanwhile")
     until(lambda: reader.notes() == ["meanwhile"], what="what happened meanwhile")
     until(lambda: listening(sessions) not in ([], [before]), what="another connection that listens")
@@ -185,15 +182,6 @@ def test_a_reader_that_stops_reading_is_disconnected(
         until(lambda: app.state.live.count == 0, what="that it is left")
 
 
-def test_a_reader_that_disconnects_is_forgotten(app: FastAPI, job_id: str, start_reader: StartReader) -> None:
-    readers = [start_reader(f"/v1/jobs/{job_id}/events"), start_reader("/v1/events")]
-    until(lambda: app.state.live.count == 2, what="two listeners")
-    for reader in readers:
-        reader.leave()
-    until(lambda: app.state.live.count == 0, what="that they are forgotten")
-    assert not app.state.live._jobs
-
-
 @pytest.mark.parametrize("column", ["revoked_at", "expires_at", "disabled_at"])
 def test_the_streams_of_a_token_end_when_it_becomes_invalid(
     quick: None, sessions: Sessions, job_id: str, start_reader: StartReader, column: str
@@ -229,7 +217,7 @@ def test_streams_end_when_the_process_gets_sigterm(database: str, sessions: Sess
         process = subprocess.Popen(argv, env=environment, pass_fds=[number], stderr=subprocess.PIPE, text=True)
     try:
         with Service(f"http://127.0.0.1:{port}", TOKEN) as service:
-            job_id = service.submit({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2})["id"]
+            job_id = service.submit(SPEC)["id"]
         reader = Reader(f"http://127.0.0.1:{port}/v1/jobs/{job_id}/events?", TOKEN, None)
         until(lambda: reader.of("state"), what="a word")
         process.send_signal(signal.SIGTERM)  # the server waits for open streams
@@ -243,15 +231,16 @@ def test_streams_end_when_the_process_gets_sigterm(database: str, sessions: Sess
     assert stderr.count('"event": "request"') == 2
 
 
-def test_open_streams_do_not_count_as_request_durations(
+def test_a_reader_that_leaves_is_forgotten_and_open_streams_do_not_count_as_request_durations(
     app: FastAPI, service: Service, job_id: str, start_reader: StartReader
 ) -> None:
-    path = f"/v1/jobs/{job_id}/events"
-    reader = start_reader(path)
-    until(lambda: reader.of("state"), what="a word")
-    until(lambda: sample(app, "hora_live_listeners") == 1, what="the figure")
-    reader.leave()
-    until(lambda: app.state.live.count == 0, what="its end")
+    readers = [start_reader(f"/v1/jobs/{job_id}/events"), start_reader("/v1/events")]
+    until(lambda: readers[0].of("state"), what="a word")
+    until(lambda: sample(app, "hora_live_listeners") == 2, what="the figure")
+    for reader in readers:
+        reader.leave()
+    until(lambda: app.state.live.count == 0, what="that they are forgotten")
+    assert not app.state.live._jobs
     labels = {"method": "GET", "route": "/v1/jobs/{job_id}/events", "status": "200"}
     name = "hora_http_request_duration_seconds_count"
     assert sample(app, name, **labels) is None
@@ -266,17 +255,19 @@ def sample(app: FastAPI, name: str, **labels: str) -> float | None:
     return values[0] if values else None
 
 
-def test_unknown_parameters_and_jobs_of_a_stream_are_refused(job_id: str, start_reader: StartReader) -> None:
-    for query in ("include=state,nothing", "limit=3", "cursor=x"):
-        refused = start_reader(f"/v1/jobs/{job_id}/events", query).answer
+def test_what_no_stream_sends_is_refused_and_so_is_a_listener_too_many(
+    monkeypatch: pytest.MonkeyPatch, service: Service, job_id: str, start_reader: StartReader
+) -> None:
+    path = f"/v1/jobs/{job_id}/events"
+    reader = start_reader(path)
+    last_id = until(lambda: reader.events, what="an event")[0].id
+    other = f"/v1/jobs/{service.clone(job_id)['id']}/events"
+    for url, query, after in (
+        (path, "include=state,nothing", None), (path, "limit=3", None), (path, "cursor=x", None),
+        (path, "", last_id[:-2]), (other, "", last_id), ("/v1/events", "", last_id),
+    ):  # fmt: skip
+        refused = start_reader(url, query, after=after).answer
         assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
     assert start_reader("/v1/jobs/nobody/events").answer.status_code == 404
-
-
-def test_the_number_of_listeners_is_limited(
-    monkeypatch: pytest.MonkeyPatch, app: FastAPI, job_id: str, start_reader: StartReader
-) -> None:
     monkeypatch.setattr(hub, "MOST_LISTENERS", 1)
-    assert start_reader(f"/v1/jobs/{job_id}/events").answer.status_code == 200
-    until(lambda: app.state.live.count == 1, what="a listener")
     assert start_reader("/v1/events").answer.status_code == 503
