@@ -7,10 +7,10 @@ from sqlalchemy import func, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Study
-from jobs.lifecycle import store
-from jobs.model.states import EndReason, Status
+from jobs.model.states import Status
 from tests.integration.api.polls import Poll, Write, touches, writes
 from tests.integration.api.starting_rows import a_host, an_attempt, seconds
+from tests.integration.api.studies.study_jobs import bring_to
 
 STUDY = {
     "name": "two", "base": {"dataset": "digits", "learning_rate": 0.001, "gpus": 1}, "grid": {"batch_size": [32, 64]},
@@ -29,22 +29,16 @@ def test_the_tags_of_studies_and_reports_change_with_their_content(api: TestClie
     list_poll, study_poll, report_poll = (Poll(api, path) for path in ("/v1/studies", url, f"{url}/report"))
     jobs = [job["id"] for cell in api.get(f"/v1/studies/{study_id}").json()["cells"] for job in cell["jobs"]]
 
-    def launch() -> None:
-        with sessions.begin() as session:
-            store.transition(session, jobs[0], Status.LAUNCHING)
-
-    def succeed() -> None:
-        with sessions.begin() as session:
-            store.transition(session, jobs[0], Status.RUNNING)
-            reason = EndReason.COMPLETED
-            store.transition(session, jobs[0], Status.SUCCEEDED, end_reason=reason, summary={"wall_s": 3.0})
-
     def attempt() -> None:
         an_attempt(sessions, jobs[1])
         touches(sessions, jobs[1], attempt=1)()
 
     polls = (list_poll, study_poll, report_poll)
-    for write in (launch, succeed, lambda: api.post(f"/v1/studies/{study_id}/notes", json={"text": "so it is"})):
+    for write in (
+        lambda: bring_to(sessions, jobs[0], Status.LAUNCHING),
+        lambda: bring_to(sessions, jobs[0], Status.RUNNING, Status.SUCCEEDED, wall_s=3.0),
+        lambda: api.post(f"{url}/notes", json={"text": "so it is"}),
+    ):
         all_change_with(polls, write)
     study_poll.changes_with(lambda: api.post(f"/v1/jobs/{jobs[1]}/pause"))
     assert not list_poll.is_unchanged()

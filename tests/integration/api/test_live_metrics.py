@@ -27,20 +27,10 @@ from tests.integration.api.busy import (
     set_progress,
 )
 from tests.integration.api.starting_rows import a_host
+from tests.integration.api.test_metrics import Figures, scrape
 
 Submit = Callable[..., str]
-Figures = dict[str, dict[tuple[str, ...], float]]
-
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
-
-
-def scrape(api: TestClient) -> Figures:
-    """Every sample of the page, by its name and the values of its labels."""
-    figures: Figures = {}
-    for family in text_string_to_metric_families(api.get("/metrics").text):
-        for sample in family.samples:
-            figures.setdefault(sample.name, {})[tuple(sample.labels.values())] = sample.value
-    return figures
 
 
 def starting(figures: Figures, prefix: str) -> Figures:

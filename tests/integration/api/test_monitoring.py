@@ -78,12 +78,10 @@ def test_the_dashboard_is_valid_for_grafana() -> None:
     ids = [panel["id"] for panel in panels()]
     assert len(ids) == len(set(ids)) > 20
     for panel in panels():
-        place = panel["gridPos"]
-        assert place["w"] >= 1
-        assert place["x"] + place["w"] <= 24
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
         assert panel["type"] in ("row", "stat", "timeseries")
-        if panel["type"] != "row":
-            assert [target["refId"] for target in panel["targets"]] == ["A", "B", "C"][: len(panel["targets"])]
+        names = [target["refId"] for target in panel.get("targets", [])]
+        assert names == ["A", "B", "C"][: len(names)]
     for one, other in combinations([panel["gridPos"] for panel in panels()], 2):
         beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
         below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]

@@ -56,7 +56,7 @@ def test_metrics_have_a_series_for_each_name_and_rank(api: TestClient, submit_jo
     assert metrics(api, job_id, name="loss", rank=7) == []
 
 
-def test_points_that_a_later_attempt_ran_again_are_left_out(
+def test_points_that_a_later_attempt_ran_again_are_left_out_and_a_step_has_a_number_or_null(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     job_id = submit_job()
@@ -69,23 +69,12 @@ def test_points_that_a_later_attempt_ran_again_are_left_out(
     metric_points(sessions, job_id, [(step, 200 + step) for step in range(9, 12)], attempt=2)
     metric_points(sessions, job_id, [(step, 400 + step) for step in range(7, 9)], attempt=4)
 
-    assert metrics(api, job_id) == [
-        {"name": "loss", "rank": 0, "x": [*range(1, 9)], "y": [101, 102, 103, 104, 105, 106, 407, 408], "bands": []}
-    ]
+    metric_points(sessions, job_id, [(1, 1.0), (2, 1.0)], name="wer", attempt=1)
+    metric_points(sessions, job_id, [(2, 2.0), (3, nan), (4, inf), (5, -inf)], name="wer", attempt=4)
 
-
-def test_a_step_never_appears_twice_and_has_a_number_or_null(
-    api: TestClient, submit_job: Submit, sessions: Sessions
-) -> None:
-    job_id = submit_job()
-    an_attempt(sessions, job_id, 1)
-    an_attempt(sessions, job_id, 2)
-    metric_points(sessions, job_id, [(1, 1.0), (2, 1.0)], attempt=1)
-    metric_points(sessions, job_id, [(2, 2.0), (3, nan), (4, inf), (5, -inf)], attempt=2)
-
-    assert metrics(api, job_id)[0] == {
-        "name": "loss", "rank": 0, "x": [1, 2, 3, 4, 5], "y": [1, 2, None, None, None], "bands": [],
-    }  # fmt: skip
+    loss, wer = metrics(api, job_id)
+    assert (loss["x"], loss["y"]) == ([*range(1, 9)], [101, 102, 103, 104, 105, 106, 407, 408])
+    assert (wer["x"], wer["y"]) == ([1, 2, 3, 4, 5], [1, 2, None, None, None]), "no step twice, and no odd numbers"
 
 
 def test_a_wrong_query_is_refused(api: TestClient, submit_job: Submit) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from api.main import app_for
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint, Sample
+from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint
 from jobs.insight.analysis import analyse, reading
 from jobs.insight.analysis.analyse import analysis_of
 from jobs.insight.analysis.keeping import Keeping
@@ -236,19 +236,22 @@ def test_a_live_job_without_steps_is_reported_as_stalled(sessions: Sessions, mon
     assert analysed_job_ids(sessions) == []
 
 
-def test_the_analysis_of_an_ended_job_stays_when_its_series_are_gone(sessions: Sessions) -> None:
+def test_the_analysis_of_an_ended_job_stays_when_its_series_are_gone_until_there_is_a_newer_version(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job_id = a_job(sessions)
     an_attempt(sessions, job_id)
     steps(sessions, job_id, range(1, 51))
-    epochs(sessions, job_id, [0.5])
-    samples(sessions, job_id, [50] * 20)
     before = analyse_job(sessions, job_id)
+    assert before.steps != []
     with sessions.begin() as session:
-        for table in (MetricPoint, MetricBlock, Sample):
+        for table in (MetricPoint, MetricBlock):
             session.execute(table.__table__.delete())  # type: ignore[attr-defined]
 
     assert analysed_job_ids(sessions) == [job_id]
     assert analyse_job(sessions, job_id) == before
+    monkeypatch.setattr(analyse, "VERSION", analyse.VERSION + 1)
+    assert analyse_job(sessions, job_id).steps == [], "it is computed again"
 
 
 def test_the_analysis_of_a_job_that_waits_or_has_just_ended_is_not_stored_yet(sessions: Sessions) -> None:
@@ -262,22 +265,10 @@ def test_the_analysis_of_a_job_that_waits_or_has_just_ended_is_not_stored_yet(se
     assert analysed_job_ids(sessions) == []
 
 
-def test_an_analysis_of_an_older_version_is_computed_again_while_the_series_exist(
-    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job_id = a_job(sessions)
-    an_attempt(sessions, job_id)
-    analyse_job(sessions, job_id)
-    steps(sessions, job_id, range(1, 51))
-    monkeypatch.setattr(analyse, "VERSION", analyse.VERSION + 1)
-
-    assert analyse_job(sessions, job_id).steps != []
-
-
 def test_the_analyses_of_old_jobs_are_stored_even_if_one_fails(
     sessions: Sessions, caplog: pytest.LogCaptureFixture
 ) -> None:
-    old, broken, recent = (a_job_ended(sessions, days) for days in (40, 39, 2))
+    old, broken, _ = (a_job(sessions, ended_at=func.now() - timedelta(days=days)) for days in (40, 39, 2))
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == broken).values(spec={"early_stopping": {"monitor": "loss"}}))
         keeping = Keeping(keep_days=30)
@@ -287,7 +278,6 @@ def test_the_analyses_of_old_jobs_are_stored_even_if_one_fails(
 
     assert analysed_job_ids(sessions) == [old]
     assert [getattr(record, "job", None) for record in caplog.records] == [broken]  # and does not hold up the others
-    assert recent not in analysed_job_ids(sessions)
 
 
 def test_thinning_does_not_change_the_analysis(
@@ -319,10 +309,3 @@ def test_the_api_answers_with_the_analysis(sessions: Sessions, database: str) ->
         assert Analysis.model_validate(answer.json()) == analyse_job(sessions, job_id)
         assert analysed_job_ids(sessions) == [job_id]  # the answer was committed
         assert api.get("/v1/jobs/none/analysis").status_code == 404
-
-
-def a_job_ended(sessions: Sessions, days_ago: int) -> str:
-    job_id = job_rows.a_job_that_is(sessions, Status.SUCCEEDED)
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == job_id).values(ended_at=func.now() - timedelta(days=days_ago)))
-    return job_id

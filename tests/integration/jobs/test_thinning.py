@@ -202,19 +202,13 @@ def test_an_interrupted_thinning_is_finished_by_the_next_and_counts_no_point_twi
     assert same_but_for_p95(before, bands(sessions, torn, 25))
 
 
-def test_running_and_recently_ended_jobs_are_not_thinned(sessions: Sessions) -> None:
-    running, young = job_rows.a_job_that_is(sessions, Status.RUNNING), a_job_that_ended(sessions, days_ago=29)
-    for job_id in (running, young):
-        store_points(sessions, job_id, range(1, 1001), noisy)
-
-    assert thin(sessions) == 0
-    assert [len(metrics(sessions, job_id)["loss", 0].x) for job_id in (running, young)] == [1000, 1000]
-
-
-def test_many_short_jobs_share_a_batch_and_are_thinned_once(
+def test_many_short_jobs_share_a_batch_and_are_thinned_once_but_not_while_they_run_or_soon_after(
     sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thinning, "_BATCH_S", 60)
+    later = job_rows.a_job_that_is(sessions, Status.RUNNING), a_job_that_ended(sessions, days_ago=29)
+    for job_id in later:
+        store_points(sessions, job_id, range(1, 1001), noisy)
     jobs = [a_job_that_ended(sessions) for _ in range(20)]
     for job_id in jobs:
         store_points(sessions, job_id, range(1, 11), noisy)
@@ -224,6 +218,7 @@ def test_many_short_jobs_share_a_batch_and_are_thinned_once(
     assert None not in first.values()
     assert thin(sessions) == 0
     assert {job_id: thinned_at(sessions, job_id) for job_id in jobs} == first
+    assert [len(metrics(sessions, job_id)["loss", 0].x) for job_id in later] == [1000, 1000]
 
 
 def bands(sessions: Sessions, job_id: str, count: int, *, axis: Axis = "step") -> Sequence[Band]:
