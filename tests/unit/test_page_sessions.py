@@ -53,19 +53,15 @@ def test_commands_files_and_outputs_of_a_page_are_found() -> None:
     [
         ("1aagd4bvydha  job   28.0 s ago", "zqp82jf6xqwh job 1 min 02 s ago", True),
         ("1aagd4bvydha\n1aagd4bvydha  job", "wgrnjreqzeas\nwgrnjreqzeas  job", True),
-        ("samples/s  26,539", "samples/s 9", True),
         ("Hora is ready at http://h (state and logs in /)",
          "Hora is already running at URL (state and logs in /)", True),
         ("slot time 30.0 s: set-up 65 %, idle 1 %", "slot time 2.1 s: idle 3 %, saving 2 %", True),
-        ("first\n...\nlast 3", "first\nsecond\nlast 17", True),
         ("GPUS  TIME ...  COST", "GPUS  TIME  SET-UP  COST", True),
         ("queued\nsucceeded", "running\nsucceeded", True),
-        ("took 3.1 s\ntook 2 h 05 min", "took 1 min 02 s\ntook 12 ms", True),
         ("Job 1aagd4bvydha (digits)", "Job vjyezspasxme (digits)", True),  # an id without a digit
         ("ID  NAME", "ID  TITLE", False),
         ("a 1\nb 2", "b 2\na 1", False),
         ("val accuracy 0.9", "test accuracy 0.9", False),
-        ("status  succeeded", "", False),
     ],
     ids=str,
 )  # fmt: skip

@@ -112,7 +112,6 @@ def test_layers_that_are_there_twice_are_refused() -> None:
         ([keras_2(0, "stem", WIDE)], r"layer stem, \(3, 3, 8, 8\), has the shape \(1, 1, 8, 16\) there$"),
         ([keras_2(0, "stem", CONV, NORM)], r"layer stem has 2 arrays there, not 1$"),
         ([keras_2(0, "block5_conv3", WIDE)], "; its layers have the names of VGG16$"),
-        ([keras_2(0, "res2a_branch2c", WIDE)], "; its layers have the names of a ResNet$"),
         ([keras_2(0, "block_16_project", WIDE)], "; its layers have the names of MobileNetV2$"),
     ],
 )

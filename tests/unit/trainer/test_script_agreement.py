@@ -115,8 +115,7 @@ def test_a_silent_rank_is_not_waited_for_for_ever_and_nonsense_counts_as_none(
 
 
 @pytest.mark.parametrize(
-    ("is_lower_better", "values"),
-    [(True, [5.0, 4.0, 3.95, float("nan")]), (False, [1.0, 2.0, 2.05, float("-inf")])],
+    ("is_lower_better", "values"), [(True, [5.0, 4.0, 3.95, float("nan")]), (False, [1.0, 2.0, 2.05, float("-inf")])]
 )
 def test_patience_ends_after_epochs_without_enough_improvement(is_lower_better: bool, values: list[float]) -> None:
     patience = Patience("m", patience=2, min_delta=0.1, is_lower_better=is_lower_better)

@@ -8,27 +8,22 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from jobs.model.plan import SCALING_OF_OPTIMIZER, DatasetSizes, values_of_optimizer
+from jobs.model.plan import SCALING_OF_OPTIMIZER, values_of_optimizer
 from jobs.model.recipe_fields import OPTIMIZERS
-from jobs.model.spec import Spec, spec_from
-from trainer.data.interfaces import Facts
+from jobs.model.spec import Spec
+from tests.networks import facts, spec
 from trainer.models import build_model, build_optimizer
 from trainer.plan import settle_plan
 
-NAMES = tuple(map(str, range(10)))
-DIGITS = Facts("arrays", (8, 8, 1), "uint8", (0.0, 16.0), None, NAMES, DatasetSizes(train=90, validation=10), {})
+DIGITS = facts(8, 8, 1, value_range=(0.0, 16.0))
 PRECISIONS = ["float32", "mixed_float16", "mixed_bfloat16"]
 RATE, DECAY = 0.05, 0.1
 Arrays = list[NDArray[np.float32]]
 
 
-def spec_with(**fields: object) -> Spec:
-    return spec_from({"dataset": "digits", "model": "mlp", **fields})
-
-
-def model_and_optimizer(spec: Spec) -> tuple[keras.Model, keras.optimizers.Optimizer]:
-    model = build_model(spec, DIGITS)
-    return model, build_optimizer(spec, settle_plan(spec, DIGITS.sizes, gpus=1), model)
+def model_and_optimizer(asked: Spec) -> tuple[keras.Model, keras.optimizers.Optimizer]:
+    model = build_model(asked, DIGITS)
+    return model, build_optimizer(asked, settle_plan(asked, DIGITS.sizes, gpus=1), model)
 
 
 def test_the_plan_knows_every_optimizer() -> None:
@@ -37,24 +32,24 @@ def test_the_plan_knows_every_optimizer() -> None:
 
 @pytest.mark.parametrize("name", [*OPTIMIZERS, {"name": "sgd", "momentum": 0}])
 def test_optimizer_keeps_as_many_values_of_a_parameter_as_the_plan_says(name: Any) -> None:
-    spec = spec_with(optimizer=name)
-    model, optimizer = model_and_optimizer(spec)
+    asked = spec("mlp", optimizer=name)
+    model, optimizer = model_and_optimizer(asked)
     values = sum(tf.size(variable).numpy() for variable in optimizer.variables)
     trainable = sum(tf.size(variable).numpy() for variable in model.trainable_variables)
-    assert round(values / trainable, 2) == values_of_optimizer(spec.optimizer)
+    assert round(values / trainable, 2) == values_of_optimizer(asked.optimizer)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_optimizer_starts_at_the_planned_rate_or_at_the_warm_up_base_rate(precision: str) -> None:
     for warmup_epochs, rate in ((0, 0.02), (2, 0.01)):
         fields = {"precision": precision, "lr_scaling": "linear", "base_batch": 16, "learning_rate": 0.01}
-        _, optimizer = model_and_optimizer(spec_with(warmup_epochs=warmup_epochs, **fields))
+        _, optimizer = model_and_optimizer(spec("mlp", warmup_epochs=warmup_epochs, **fields))
         assert float(optimizer.learning_rate) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_optimizer_has_its_variables_from_the_start_and_follows_the_rate_after_it_is_traced(name: str) -> None:
-    model, optimizer = model_and_optimizer(spec_with(optimizer=name, precision="mixed_float16", weight_decay=1e-3))
+    model, optimizer = model_and_optimizer(spec("mlp", optimizer=name, precision="mixed_float16", weight_decay=1e-3))
     count, weights = len(optimizer.variables), model.trainable_variables
     gradients = [tf.constant(optimizer.scale_loss(gradient)) for gradient in gradients_like(weights, steps=1)[0]]
     step = tf.function(lambda: optimizer.apply(gradients, weights), autograph=False)
@@ -79,7 +74,7 @@ def gradients_like(weights: Arrays, steps: int = 5) -> list[Arrays]:
 
 def updated(precision: str = "float32", **fields: Any) -> tuple[list[bool], list[Arrays], Arrays, Arrays]:
     """Which weights decay, the gradients of some updates, and the weights before and after these."""
-    model, optimizer = model_and_optimizer(spec_with(learning_rate=RATE, precision=precision, **fields))
+    model, optimizer = model_and_optimizer(spec("mlp", learning_rate=RATE, precision=precision, **fields))
     weights = model.trainable_variables
     for weight in weights:
         weight.assign(weight + 0.5)  # some begin at 0

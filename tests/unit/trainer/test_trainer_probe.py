@@ -38,12 +38,10 @@ def test_the_knee_is_where_throughput_is_within_a_tenth_of_the_best() -> None:
         assert find_knee(growing) is None
 
 
-@pytest.mark.parametrize(("position", "factor"), [*itertools.product(range(len(RISING)), (0.3, 0.7, 1.4, 3.0))])
-def test_one_noisy_point_moves_the_knee_by_no_more_than_one(position: int, factor: float) -> None:
-    noisy = [value * (factor if place == position else 1) for place, value in enumerate(RISING)]
-    knee = find_knee(noisy)
-    assert knee is not None
-    assert abs(knee - 4) <= 1
+def test_one_noisy_point_moves_the_knee_by_no_more_than_one() -> None:
+    for position, factor in itertools.product(range(len(RISING)), (0.3, 0.7, 1.4, 3.0)):
+        knee = find_knee([value * (factor if place == position else 1) for place, value in enumerate(RISING)])
+        assert knee in (3, 4, 5), (position, factor)
 
 
 def test_expected_memory_is_a_fixed_part_and_a_part_that_doubles() -> None:
