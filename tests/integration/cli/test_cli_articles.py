@@ -38,9 +38,6 @@ def test_an_article_is_written_changed_exported_and_deleted(stack: Stack, tmp_pa
     empty = hora(stack.home, "article", "ls", "--owner", "nobody")
     assert (empty.returncode, empty.stdout, empty.stderr) == (0, "", "No article matches.\n")
     assert hora(stack.home, "article", "show", article_id).returncode == 102
-
-
-def test_what_is_wrong_in_an_article_is_a_usage_error(stack: Stack, tmp_path: Path) -> None:
     refused = hora(stack.home, "article", "add", "-", "--title", "x", stdin="```hora\nchart: loss\njob: 1\n```")
     assert refused.returncode == 2
     assert "line 3: no such field `job`; did you mean `jobs`?" in refused.stderr

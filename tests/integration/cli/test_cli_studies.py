@@ -3,6 +3,7 @@
 import csv
 import json
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,15 @@ def test_a_report_is_printed_in_every_format(stack: Stack, client: Service, stud
     assert report == client.report(study_id)
     kept = json.loads(hora(stack.home, "report", study_id, "--json", "--keep-outliers").stdout)
     assert (report["outliers_set_aside"], kept["outliers_set_aside"]) == (True, False)
-    assert [cell["reached_target"] for cell in report["cells"]] == [1, 1]
+    for cell in report["cells"]:  # it agrees with what the service says of the job, which was really trained
+        (job_id,) = cell["jobs"]
+        summary, (attempt,) = client.job(job_id)["summary"], client.attempts(job_id)
+        figures = {"wall_s": "wall_s", "samples_per_s": "train_samples_per_s", "val_accuracy": "val_accuracy"}
+        for figure, name in figures.items():
+            assert cell[figure]["values"] == pytest.approx([summary[name]])
+        began, ended = (datetime.fromisoformat(attempt[name]) for name in ("created_at", "ended_at"))
+        assert cell["gpu_hours"]["mean"] == pytest.approx((ended - began).total_seconds() / 3600)
+        assert (cell["reached_target"], cell["time_to_target_s"]["mean"] > 0) == (1, True)
     noted = hora(stack.home, "studies", "note", study_id, "Next: twice the rate.")
     assert noted.stdout.endswith(": Next: twice the rate.\n")
     table = hora(stack.home, "report", study_id, "--target", "0.999").stdout
