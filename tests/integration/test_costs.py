@@ -24,11 +24,7 @@ LEAVES_IT = "subprocess.Popen(argv, start_new_session=True)"
 
 @pytest.mark.parametrize(
     "parent",
-    [
-        "subprocess.run(argv)",
-        LEAVES_IT,
-        f"signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{LEAVES_IT}\ntime.sleep(600)",
-    ],
+    ["subprocess.run(argv)", LEAVES_IT, f"signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{LEAVES_IT}\ntime.sleep(600)"],
     ids=["reaped by its parent", "left by its parent", "reaped by the kernel"],
 )
 def test_the_time_of_every_process_counts_once(parent: str, tmp_path: Path) -> None:

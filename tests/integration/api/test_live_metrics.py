@@ -17,15 +17,7 @@ from jobs.lifecycle import leases
 from jobs.model.states import EndReason
 from jobs.runtime.space import FolderSpace
 from jobs.scheduling import registration
-from tests.integration.api.busy import (
-    PROGRESS,
-    a_busy_cluster,
-    a_live_attempt,
-    an_epoch,
-    host_sample,
-    readings,
-    set_progress,
-)
+from tests.integration.api import busy
 from tests.integration.api.starting_rows import a_host
 from tests.integration.api.test_metrics import Figures, scrape
 
@@ -41,7 +33,7 @@ def test_a_busy_cluster_has_figures_of_jobs_gpus_hosts_and_projects_without_name
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     secret: dict[str, Any] = {"name": "a-secret-name", "labels": {"team": "a-secret-label"}}
-    job_id = a_busy_cluster(sessions, lambda: submit_job(**secret)).job_id
+    job_id = busy.a_busy_cluster(sessions, lambda: submit_job(**secret)).job_id
     submit_job(**secret)
     figures = scrape(api)
     progress = {
@@ -102,7 +94,7 @@ def test_a_busy_cluster_has_figures_of_jobs_gpus_hosts_and_projects_without_name
 def test_folders_have_figures_and_a_lost_host_exports_only_its_state(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    a_busy_cluster(sessions, submit_job)
+    busy.a_busy_cluster(sessions, submit_job)
     measured = [FolderSpace(("runs", "cache"), 5, 9, 7, 3), FolderSpace(("datasets",), 11, 9)]
     with sessions.begin() as session:
         registration.beat(session, "ha", folders=measured)
@@ -124,11 +116,11 @@ def test_folders_have_figures_and_a_lost_host_exports_only_its_state(
 
 def test_unknown_values_are_not_exported(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, "hb", kind="gpu")
-    lease = a_live_attempt(sessions, submit_job())
+    lease = busy.a_live_attempt(sessions, submit_job())
     assert starting(scrape(api), "hora_job_") == {"hora_job_slots": {(lease.job_id, "default"): 1}}
-    set_progress(sessions, lease.job_id, **{**PROGRESS, "eta_s": None, "metrics": {"loss": None}})
-    an_epoch(sessions, lease, step=10, epoch_s=0.0, data_wait_s=0.0)
-    readings(sessions, "hb", percent=None, memory_bytes=None, power_w=20.0, is_lost=False)
+    busy.set_progress(sessions, lease.job_id, **{**busy.PROGRESS, "eta_s": None, "metrics": {"loss": None}})
+    busy.an_epoch(sessions, lease, step=10, epoch_s=0.0, data_wait_s=0.0)
+    busy.readings(sessions, "hb", percent=None, memory_bytes=None, power_w=20.0, is_lost=False)
     figures = scrape(api)
     assert {"hora_job_step", "hora_gpu_power_watts", "hora_gpu_memory_bytes"} <= figures.keys()
     absent = ("hora_job_remaining_seconds", "hora_job_loss", "hora_job_val_loss", "hora_job_data_wait_ratio",
@@ -139,15 +131,15 @@ def test_unknown_values_are_not_exported(api: TestClient, submit_job: Submit, se
 def test_a_new_attempt_does_not_export_values_of_the_previous_one(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
-    lease = a_busy_cluster(sessions, submit_job)
+    lease = busy.a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)
         leases.release(session, lease.attempt_id)
         session.execute(update(Job).values(not_before=None))
     assert starting(scrape(api), "hora_job_") == starting(scrape(api), "hora_gpu_") == {}  # it waits
-    again = a_live_attempt(sessions, lease.job_id, slots=(2, 3))
+    again = busy.a_live_attempt(sessions, lease.job_id, slots=(2, 3))
     assert "hora_job_data_wait_ratio" not in scrape(api)
-    an_epoch(sessions, again, step=12, epoch_s=2.0, data_wait_s=1.0)
+    busy.an_epoch(sessions, again, step=12, epoch_s=2.0, data_wait_s=1.0)
     figures = scrape(api)
     assert figures["hora_job_data_wait_ratio"] == {(lease.job_id, "default"): 0.5}
     assert {slot for _, slot, _ in figures["hora_gpu_power_watts"]} == {"2", "3"}
@@ -155,7 +147,9 @@ def test_a_new_attempt_does_not_export_values_of_the_previous_one(
 
 def test_both_formats_are_valid_for_prometheus(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     """The rules of `promtool check metrics`, and those of the specification that its parser holds."""
-    a_busy_cluster(sessions, submit_job)
+    busy.a_busy_cluster(sessions, submit_job)
+    for odd in ('application/openmetrics-text; version="', "application/openmetrics-text; version=1.x,", ";"):
+        assert api.get("/metrics", headers={"Accept": odd}).headers["Content-Type"].startswith("text/plain")
     for accept, parse in (("text/plain", text_string_to_metric_families), (OPENMETRICS, openmetrics_families)):
         answer = api.get("/metrics", headers={"Accept": accept})
         assert answer.headers["Content-Type"].startswith(accept.partition(";")[0])
@@ -187,7 +181,7 @@ def _complaints(family: Any) -> list[str]:
 def test_many_hosts_are_read_in_as_many_statements_as_few(
     api: TestClient, submit_job: Submit, sessions: Sessions, engine: Engine
 ) -> None:
-    a_busy_cluster(sessions, submit_job)
+    busy.a_busy_cluster(sessions, submit_job)
     with sessions.begin() as session:
         session.add_all(Host(name=f"h{i}", info={}) for i in range(50))
     statements = []
@@ -201,7 +195,7 @@ def test_many_hosts_are_read_in_as_many_statements_as_few(
 def test_an_odd_host_name_is_escaped_and_an_old_sample_is_not_exported(api: TestClient, sessions: Sessions) -> None:
     odd = 'a "b" \\ c\nhora_host_up{host="d"} 1'
     a_host(sessions, odd)
-    host_sample(sessions, odd, age_s=600, cpu_percent=50.0)
+    busy.host_sample(sessions, odd, age_s=600, cpu_percent=50.0)
     figures = scrape(api)
     assert figures["hora_host_up"] == {(odd,): 1}
     assert "hora_host_cpu_ratio" not in figures

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,14 @@ from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
-from jobs.scheduling.decisions import Placement, Share
-from tests.integration.api.busy import a_busy_cluster
+from tests.integration.api.busy import a_busy_cluster, a_live_attempt
 from tests.integration.api.sent_runs import imported
 from tests.integration.api.starting_rows import a_host
 from tests.runs import run_folder
 
 Submit = Callable[..., str]
 Figures = dict[str, dict[tuple[str, ...], float]]
+an_attempt = partial(a_live_attempt, host="ha")
 
 
 def scrape(api: TestClient) -> Figures:
@@ -45,12 +46,6 @@ def scrape(api: TestClient) -> Figures:
 
 def buckets(scraped: Figures, name: str) -> dict[str, float]:
     return {labels[0]: value for labels, value in scraped[f"{name}_bucket"].items()}
-
-
-def an_attempt(sessions: Sessions, job_id: str, *, slots: tuple[int, ...] = (0,), host: str = "ha") -> Lease:
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, [Placement(job_id, (Share(host, slots),))], lease_s=60)
-    return lease
 
 
 def change(sessions: Sessions, lease: Lease, **columns: Any) -> None:
@@ -270,10 +265,3 @@ def test_an_unreachable_database_is_reported_by_a_figure(
     app.state.registry = registry
     app.state.live_gauges = LiveGauges(sessions_for(nowhere), configuration)
     assert scrape(api) == {"hora_database_up": {(): 0}}
-
-
-def test_a_version_that_is_no_number_gets_the_plain_format(api: TestClient) -> None:
-    for accept in ('application/openmetrics-text; version="', "application/openmetrics-text; version=1.x,", ";"):
-        answer = api.get("/metrics", headers={"Accept": accept})
-        assert answer.status_code == 200
-        assert "hora_" in answer.text

@@ -13,15 +13,12 @@ from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import TOKEN, a_host, an_attempt, seconds
 from tests.integration.api.studies.study_jobs import Json, bring_to
+from tests.integration.jobs.test_usage_history import share
 
 
 @pytest.fixture
 def configuration(configuration: Settings) -> Settings:
     return configuration.model_copy(update={"gpu_hour_price": "default=2,h100=4,cpu=0.1"})
-
-
-def share(*devices: str, host: str = "ha") -> Json:
-    return {"host": host, "slots": list(range(len(devices))), "devices": list(devices)}
 
 
 def test_each_slot_of_an_attempt_has_the_price_of_its_own_model(api: TestClient, sessions: Sessions) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint, Rollup, Sample
+from jobs.db.tables import Job, MetricBlock, MetricPoint, Rollup, Sample
 from jobs.model.states import Status
 from jobs.telemetry import ingest, series, thinning
 from jobs.telemetry import samples as sample_series
@@ -20,7 +20,7 @@ from jobs.telemetry.ingest import MetricRow, SampleRow
 from jobs.telemetry.samples import SampleSeries
 from jobs.telemetry.series import MetricSeries
 from jobs.telemetry.thinning import BINS, Thinning
-from tests.integration.api.starting_rows import seconds
+from tests.integration.api.starting_rows import an_attempt, seconds
 from tests.integration.jobs import job_rows
 
 KEEP_DAYS = 30
@@ -37,16 +37,6 @@ def a_job_that_ended(sessions: Sessions, *, days_ago: float = 31) -> str:
         ended = func.now() - func.make_interval(0, 0, 0, 0, 24 * days_ago)
         session.execute(update(Job).where(Job.id == job_id).values(started_at=seconds(0), ended_at=ended))
     return job_id
-
-
-def an_ended_attempt(sessions: Sessions, job_id: str, number: int, *, resumed_step: int | None) -> None:
-    with sessions.begin() as session:
-        session.add(
-            Attempt(
-                job_id=job_id, number=number, host="ha", gpus=1, resumed_step=resumed_step,
-                lease_expires_at=seconds(0), ended_at=seconds(0),
-            )
-        )  # fmt: skip
 
 
 def store_points(
@@ -136,8 +126,8 @@ def test_short_series_and_those_with_one_point_an_epoch_stay_whole(sessions: Ses
 
 def test_thinning_removes_points_that_a_restart_made_void(sessions: Sessions) -> None:
     job_id = a_job_that_ended(sessions)
-    an_ended_attempt(sessions, job_id, 1, resumed_step=0)
-    an_ended_attempt(sessions, job_id, 2, resumed_step=2000)
+    an_attempt(sessions, job_id, 1, resumed_step=0)
+    an_attempt(sessions, job_id, 2, resumed_step=2000)
     store_points(sessions, job_id, range(1, 3001), lambda step: 100.0 if step > 2000 else noisy(step), attempt=1)
     store_points(sessions, job_id, range(2001, 4001), noisy, attempt=2)
     store_points(sessions, job_id, [1000, 2000, 3000], float, attempt=1, rank=ingest.ALL_RANKS)

@@ -113,36 +113,26 @@ def test_a_preempted_job_keeps_its_level_in_the_queue_and_rises_by_all_its_attem
     whole = pytest.approx(held_slot_s(sessions, first, second))
     assert sum(hours(sessions).values()) == whole
     assert job.slot_seconds == whole
-
-
-def test_a_level_never_falls(sessions: Sessions) -> None:
-    job_rows.a_host(sessions)
-    job_id = job_rows.a_job(sessions)
+    release(sessions, second)
     with sessions.begin() as session:
-        session.execute(update(Job).values(level=2))
-    end(sessions, placed(sessions, job_id, held_s=10), EndReason.PREEMPTED)
-    assert levels(sessions, [job_id]) == [2]
+        session.execute(update(Job).values(level=5, not_before=None))
+    end(sessions, placed(sessions, job_id, held_s=10, slots=(2, 3)), EndReason.PREEMPTED)
+    assert levels(sessions, [job_id]) == [5], "a level never falls"
 
 
 def test_the_waiting_jobs_of_a_study_get_the_level_of_all_of_it(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=4)
-    _, (first, second, *waiting) = job_rows.a_study(sessions, jobs=4)
+    study_id, (first, second, *waiting) = job_rows.a_study(sessions, jobs=4)
     other = job_rows.a_job(sessions)
     end(sessions, placed(sessions, first, held_s=600))
     assert levels(sessions, waiting) == [0, 0]
     running = placed(sessions, second, held_s=600, slots=(2, 3))
     end(sessions, running, EndReason.PREEMPTED)  # 2400 slot-seconds in all, 1200 by each
     assert levels(sessions, [first, second, *waiting, other]) == [0, 1, 1, 1, 0]
-
-
-def test_jobs_that_join_a_study_have_its_level(sessions: Sessions) -> None:
-    job_rows.a_host(sessions)
-    study_id, (first,) = job_rows.a_study(sessions, jobs=1)
-    end(sessions, placed(sessions, first, held_s=1000))
     spec = spec_from(job_rows.SPEC | {"batch_size": 32})
     with sessions.begin() as session:
-        joined = write_jobs(session, [(spec, resolve_plan(spec, None), StudyPlace(study_id, 0, 1, {}))], owner="me")
-    assert levels(sessions, joined) == [1]
+        joined = write_jobs(session, [(spec, resolve_plan(spec, None), StudyPlace(study_id, 4, 1, {}))], owner="me")
+    assert levels(sessions, joined) == [1], "also those that join it later"
 
 
 def test_a_locked_job_of_a_study_is_left_out_without_waiting(sessions: Sessions) -> None:

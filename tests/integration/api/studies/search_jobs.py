@@ -17,7 +17,7 @@ from jobs.insight.studies.searching import LOCK, Memory, search_once
 from jobs.insight.studies.trials import trials_in
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
-from jobs.model.states import EndReason, Status
+from jobs.model.states import EndReason
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow
 from tests.integration.jobs import job_rows
@@ -132,9 +132,6 @@ class Lab:
         """The values of the trials so far."""
         with self.sessions() as session:
             return list(session.get_one(Study, study_id).cells)
-
-    def statuses(self, study_id: str) -> list[Status]:
-        return [job.status for job in self.jobs(study_id)]
 
 
 @contextmanager

@@ -9,15 +9,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle import store
 from jobs.model.states import Status
-from tests.integration.api.studies.study_jobs import (
-    BASE,
-    Json,
-    bring_to,
-    job_ids,
-    row_count,
-    succeed,
-    wrong_fields,
-)
+from tests.integration.api.studies.study_jobs import BASE, Json, bring_to, job_ids, row_count, succeed, wrong_fields
 
 
 def test_a_cancel_ends_the_unfinished_jobs_and_a_resume_starts_them_again(

@@ -14,6 +14,10 @@ from tests.integration.api.studies.study_jobs import BASE, GRID, STUDY, row_coun
 
 
 def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(api: TestClient, sessions: Sessions) -> None:
+    preview = api.post("/v1/studies", params={"dry_run": True}, json=STUDY).json()
+    assert (preview["jobs"], preview["repeats"], preview["varied"]) == (8, 2, list(GRID))
+    assert [cell["plan"]["global_batch"] for cell in preview["cells"]] == [32, 64, 64, 128]
+    assert row_count(sessions, Study) == row_count(sessions, Job) == 0
     answer = api.post("/v1/studies", json=STUDY | {"note": " first try "})
     study = answer.json()
     assert answer.headers["location"] == f"/v1/studies/{study['id']}"
@@ -38,15 +42,6 @@ def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(api: TestClient, ses
     with sessions() as session:
         assert Counter(session.scalars(select(JobEvent.kind))) == {"submitted": 8}
     assert api.get(f"/v1/studies/{study['id']}").json() == study
-
-
-def test_a_dry_run_says_the_cells_and_stores_nothing(api: TestClient, sessions: Sessions) -> None:
-    answer = api.post("/v1/studies", params={"dry_run": True}, json=STUDY)
-
-    assert answer.status_code == 200
-    assert (answer.json()["jobs"], answer.json()["repeats"], answer.json()["varied"]) == (8, 2, list(GRID))
-    assert [cell["plan"]["global_batch"] for cell in answer.json()["cells"]] == [32, 64, 64, 128]
-    assert row_count(sessions, Study) == row_count(sessions, Job) == 0
 
 
 def test_wrong_cells_are_named_and_nothing_is_stored(api: TestClient, sessions: Sessions) -> None:

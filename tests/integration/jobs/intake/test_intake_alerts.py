@@ -18,14 +18,7 @@ from jobs.model.alerts import MOST_A_MINUTE
 from jobs.model.records import Alerted, EpochEnded, Reported, ScriptSummary, Summarized
 from jobs.model.states import EndReason, EventKind
 from tests.integration.jobs import code_rows, job_rows
-from tests.integration.jobs.intake.rank_files import (
-    an_attempt_with,
-    log_lines,
-    next_attempt,
-    paths_for,
-    write,
-    write_log,
-)
+from tests.integration.jobs.intake import rank_files as ranks
 from tests.integration.jobs.test_outbox import a_webhook, messages
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths
@@ -48,8 +41,8 @@ def test_alerts_of_all_ranks_are_events_figures_of_the_job_and_messages(
     a_webhook(sessions, owner="other", events=[JOB_ALERT])
     a_webhook(sessions, events=[JOB_ENDED])
     hostile = "<!channel> \x00 [x](https://evil.example)\nBcc: a@b"
-    write(paths, 0, said("slow", text=hostile, level="error"))
-    write(paths, 1, said("slow", at=100.5, wait_s=60.0), said("other", at=101.0))
+    ranks.write(paths, 0, said("slow", text=hostile, level="error"))
+    ranks.write(paths, 1, said("slow", at=100.5, wait_s=60.0), said("other", at=101.0))
     intake.store_new()
     first = {"level": "error", "title": "slow", "text": hostile.replace("\x00", "\ufffd"), "rank": 0}
     second = {"level": "info", "title": "other", "text": "", "rank": 1}
@@ -62,7 +55,7 @@ def test_alerts_of_all_ranks_are_events_figures_of_the_job_and_messages(
         {"at": "1970-01-01T00:01:40+00:00", "attempt": 1, **first},
         {"at": "1970-01-01T00:01:41+00:00", "attempt": 1, **second},
     ]
-    assert log_lines(sessions) == [
+    assert ranks.log_lines(sessions) == [
         (0, "hora: alert: slow: <!channel> \ufffd [x](https://evil.example) Bcc: a@b"),
         (1, "hora: alert: other"),
     ]
@@ -73,12 +66,12 @@ def test_a_flood_is_bounded_over_batches_and_attempts(
     sessions: Sessions, lease: Lease, paths: AttemptPaths, intake: Intake
 ) -> None:
     for part in range(4):
-        write(paths, part % 2, *(said(f"n{part} {number}") for number in range(5)))
+        ranks.write(paths, part % 2, *(said(f"n{part} {number}") for number in range(5)))
         intake.store_new()
     titles = [one["title"] for one in stored(sessions)]
     assert len(titles) == MOST_A_MINUTE + 1
     assert [one.get("left_out", False) for one in stored(sessions)] == [False] * MOST_A_MINUTE + [True]
-    write(paths, 0, said("a minute later", at=160.0))
+    ranks.write(paths, 0, said("a minute later", at=160.0))
     Intake(sessions, lease, paths, ranks=2).store_new()  # another reader knows what was stored
     assert [one["title"] for one in stored(sessions)][MOST_A_MINUTE + 1 :] == ["a minute later"]
 
@@ -94,12 +87,12 @@ def test_a_rule_counts_epochs_in_a_row_over_readers_and_speaks_once_in_a_job(
     sessions: Sessions, tmp_path: Path
 ) -> None:
     rules = [{"when": "val_loss > 3", "in_a_row": 2, "level": "error"}, {"when": "samples_per_s < 10"}]
-    lease, paths = an_attempt_with(sessions, tmp_path, alerts=rules)
-    write(paths, 0, epoch_ended(1, 4.0), epoch_ended(2, 2.0), epoch_ended(3, math.nan), epoch_ended(4, 4.0))
+    lease, paths = ranks.an_attempt_with(sessions, tmp_path, alerts=rules)
+    ranks.write(paths, 0, epoch_ended(1, 4.0), epoch_ended(2, 2.0), epoch_ended(3, math.nan), epoch_ended(4, 4.0))
     Intake(sessions, lease, paths, ranks=2).store_new()
     slow = {"level": "warning", "title": "samples_per_s < 10", "text": "samples_per_s is 9 in epoch 1", "rule": 1}
     assert stored(sessions) == [slow | {"epoch": 1}]
-    write(paths, 0, epoch_ended(5, 4.2), epoch_ended(6, 4.0), epoch_ended(7, 1.0))
+    ranks.write(paths, 0, epoch_ended(5, 4.2), epoch_ended(6, 4.0), epoch_ended(7, 1.0))
     second = Intake(sessions, lease, paths, ranks=2)  # the first one was killed
     second.store_new()
     high = {
@@ -109,19 +102,19 @@ def test_a_rule_counts_epochs_in_a_row_over_readers_and_speaks_once_in_a_job(
         "rule": 0,
     }
     assert stored(sessions)[1:] == [high | {"epoch": 5}]
-    write(paths, 0, epoch_ended(8, 4.0), epoch_ended(9, 4.0))
+    ranks.write(paths, 0, epoch_ended(8, 4.0), epoch_ended(9, 4.0))
     second.store_new()
     Intake(sessions, lease, paths, ranks=2).drain()
     assert (len(stored(sessions)), job_rows.the_job(sessions, lease.job_id).alerts) == (2, 2)
 
 
 def test_a_rule_finds_a_line_of_any_rank_once(sessions: Sessions, tmp_path: Path) -> None:
-    lease, paths = an_attempt_with(sessions, tmp_path, alerts=[{"log": "CUDA*error|NaN"}, {"log": "never"}])
-    write_log(paths, 0, b"cuda error\n\x1b[31mCUDA out of memory\x00\n")
-    write_log(paths, 1, b"step 1: NaN\n" * 3)
+    lease, paths = ranks.an_attempt_with(sessions, tmp_path, alerts=[{"log": "CUDA*error|NaN"}, {"log": "never"}])
+    ranks.write_log(paths, 0, b"cuda error\n\x1b[31mCUDA out of memory\x00\n")
+    ranks.write_log(paths, 1, b"step 1: NaN\n" * 3)
     intake = Intake(sessions, lease, paths, ranks=2)
     intake.store_new()
-    write_log(paths, 0, b"CUDA error\n")
+    ranks.write_log(paths, 0, b"CUDA error\n")
     intake.store_new()
     found = {"level": "warning", "title": "The log has CUDA*error|NaN", "text": "step 1: NaN", "rank": 1, "rule": 0}
     assert stored(sessions) == [found]
@@ -132,17 +125,17 @@ def test_a_rule_of_a_script_sees_steps_of_rank_0_and_says_at_the_end_what_it_nev
 ) -> None:
     script = {"code": code_rows.an_archive(sessions, b"a"), "command": ["python", "train.py"]}
     rules = [{"when": "loss = nan"}, {"when": "val_los > 1"}, {"when": "step_time_s > 9"}]
-    lease, paths = an_attempt_with(sessions, tmp_path, **script, alerts=rules)
-    write(paths, 1, Reported(at=1.0, step=1, metrics={"loss": math.nan}))
+    lease, paths = ranks.an_attempt_with(sessions, tmp_path, **script, alerts=rules)
+    ranks.write(paths, 1, Reported(at=1.0, step=1, metrics={"loss": math.nan}))
     intake = Intake(sessions, lease, paths, ranks=2)
     intake.store_new()
     assert stored(sessions) == []
-    write(paths, 0, Reported(at=1.0, step=7, metrics={"loss": math.inf, "val_loss": 1.0}))
-    write(paths, 0, Summarized(at=2.0, summary=ScriptSummary(wall_s=1.0, setup_s=1.0)))
+    ranks.write(paths, 0, Reported(at=1.0, step=7, metrics={"loss": math.inf, "val_loss": 1.0}))
+    ranks.write(paths, 0, Summarized(at=2.0, summary=ScriptSummary(wall_s=1.0, setup_s=1.0)))
     intake.store_new()
     (alert,) = stored(sessions)
     assert (alert["text"], alert["step"]) == ("loss is inf at step 7", 7)
-    assert log_lines(sessions) == [
+    assert ranks.log_lines(sessions) == [
         (0, "hora: alerts.1 waits for the metric val_los, which was never reported; did you mean val_loss?"),
         (0, "hora: alert: loss = nan: loss is inf at step 7"),
     ]
@@ -151,26 +144,28 @@ def test_a_rule_of_a_script_sees_steps_of_rank_0_and_says_at_the_end_what_it_nev
 def test_what_a_fenced_attempt_left_is_stored_once_by_the_next_one_and_rules_count_anew_there(
     sessions: Sessions, tmp_path: Path
 ) -> None:
-    lease, paths = an_attempt_with(sessions, tmp_path, alerts=[{"when": "val_loss > 3", "in_a_row": 2}, {"log": "NaN"}])
-    write(paths, 0, epoch_ended(1, 4.0), said("before"))
+    lease, paths = ranks.an_attempt_with(
+        sessions, tmp_path, alerts=[{"when": "val_loss > 3", "in_a_row": 2}, {"log": "NaN"}]
+    )
+    ranks.write(paths, 0, epoch_ended(1, 4.0), said("before"))
     first = Intake(sessions, lease, paths, ranks=2)
     first.store_new()
     job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED)
-    write(paths, 0, said("late"))
-    write_log(paths, 0, b"NaN\n")
+    ranks.write(paths, 0, said("late"))
+    ranks.write_log(paths, 0, b"NaN\n")
     with pytest.raises(StaleLease):
         first.store_new()
-    later = next_attempt(sessions, lease)
+    later = ranks.next_attempt(sessions, lease)
     for _ in range(2):
         store_leftovers(sessions, later, tmp_path, meanwhile=lambda: None)
-    paths = paths_for(later, tmp_path)
+    paths = ranks.paths_for(later, tmp_path)
     intake = Intake(sessions, later, paths, ranks=2)
-    write_log(paths, 0, b"NaN\n")
-    write(paths, 0, epoch_ended(2, 4.0))
+    ranks.write_log(paths, 0, b"NaN\n")
+    ranks.write(paths, 0, epoch_ended(2, 4.0))
     intake.store_new()
     titles = [one["title"] for one in stored(sessions)]
     assert (titles[0], sorted(titles[1:])) == ("before", ["The log has NaN", "late"])
-    write(paths, 0, epoch_ended(3, 4.0))
+    ranks.write(paths, 0, epoch_ended(3, 4.0))
     intake.store_new()
     assert [one["rule"] for one in stored(sessions) if "rule" in one] == [1, 0]
     with sessions() as session:
@@ -180,8 +175,8 @@ def test_what_a_fenced_attempt_left_is_stored_once_by_the_next_one_and_rules_cou
 
 
 def test_an_imported_run_alerts_nobody_of_its_past(sessions: Sessions, tmp_path: Path) -> None:
-    lease, paths = an_attempt_with(sessions, tmp_path, alerts=[{"when": "val_loss > 3"}, {"log": "NaN"}])
-    write(paths, 0, epoch_ended(1, 4.0))
-    write_log(paths, 0, b"NaN\n")
+    lease, paths = ranks.an_attempt_with(sessions, tmp_path, alerts=[{"when": "val_loss > 3"}, {"log": "NaN"}])
+    ranks.write(paths, 0, epoch_ended(1, 4.0))
+    ranks.write_log(paths, 0, b"NaN\n")
     Intake(sessions, lease, paths, ranks=2, printed_at=datetime.now(UTC)).drain()
     assert stored(sessions) == []

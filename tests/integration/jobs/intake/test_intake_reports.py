@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,17 +14,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent, LogLine, MetricPoint
 from jobs.intake.intake import Intake
 from jobs.lifecycle.store import Lease, get_job
-from jobs.model.records import (
-    CheckpointSaved,
-    EpochEnded,
-    Planned,
-    ProgressMade,
-    Reported,
-    ScriptSummary,
-    Summarized,
-)
+from jobs.model.records import CheckpointSaved, EpochEnded, Planned, ProgressMade, ScriptSummary, Summarized
 from jobs.model.states import EndReason, EventKind
 from jobs.telemetry import ingest, series
+from tests.integration import script_runs
 from tests.integration.jobs import code_rows, job_rows
 from tests.integration.jobs.intake.rank_files import (
     PLAN,
@@ -37,6 +31,8 @@ from tests.integration.jobs.intake.rank_files import (
 )
 from worker.attempt.paths import AttemptPaths
 
+reported = partial(script_runs.reported, 1.0)
+
 
 @pytest.fixture
 def lease(sessions: Sessions) -> Lease:
@@ -44,11 +40,6 @@ def lease(sessions: Sessions) -> Lease:
     digest = code_rows.an_archive(sessions, b"of two files")
     script = {"code": digest, "command": ["python", "train.py"], "dataset": "digits"}
     return job_rows.a_claimed_attempt(sessions, **script, epochs=20)
-
-
-def reported(at: float = 1.0, **fields: Any) -> Reported:
-    own = {name: fields.pop(name) for name in list(fields) if name in Reported.model_fields}
-    return Reported(at=at, metrics=fields, **own)
 
 
 def curve(sessions: Sessions, lease: Lease, name: str, rank: int) -> list[tuple[float, float | None]]:

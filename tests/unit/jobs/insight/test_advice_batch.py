@@ -9,7 +9,7 @@ from jobs.insight.advice.evidence import Evidence
 from jobs.insight.advice.past import PastJob
 from jobs.insight.advice.rules import advice_on
 from jobs.model.plan import resolve_plan
-from jobs.model.records import ProbeFindings, ProbePoint
+from jobs.model.records import ProbeFindings
 from jobs.model.states import EndReason, Status
 from jobs.views.analysis import Finding, FindingKind, Imbalance
 from tests.unit.jobs.insight.advice_inputs import OVERFIT, a_job, a_probe, after, only, past, shares
@@ -150,11 +150,9 @@ def test_lower_rate_is_advised_while_and_after_a_job_learns_nothing() -> None:
 
 
 def test_training_with_the_proposed_batch_and_rate_is_advised_after_a_probe() -> None:
-    points = [
-        ProbePoint(per_gpu_batch=batch, global_batch=2 * batch, fits=True, step_time_s=1.0, samples_per_s=speed)
-        for batch, speed in ((64, 10_000.0), (256, 25_000.0))
-    ]
-    found = ProbeFindings(points=points, ended_by="largest", batch_size=256, learning_rate=0.002, why="It grew.")
+    found = a_probe("p", {64: 10_000.0, 256: 25_000.0}).probe
+    assert found is not None
+    found = found.model_copy(update={"batch_size": 256, "learning_rate": 0.002, "why": "It grew."})
     e = replace(a_job(spec={"probe": {}}), summary=None, past=(), probe=found)
     advice = only(e)
     assert advice.change == {"probe": None, "batch_size": 256, "learning_rate": 0.002}

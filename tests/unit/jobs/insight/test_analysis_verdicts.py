@@ -8,7 +8,7 @@ import pytest
 
 from jobs.insight.analysis.analyse import analysed
 from jobs.insight.analysis.evidence import Evidence, LongStep, RankStep, Steps
-from jobs.views.analysis import Analysis, Finding, FindingKind
+from jobs.views.analysis import Finding, FindingKind
 from tests.unit.jobs.insight import analysis_inputs as inputs
 
 K = FindingKind
@@ -107,18 +107,14 @@ def test_backward_pass_on_gpus_is_not_counted_as_communication() -> None:
     assert analysed(slower).ledger.items["communication"] == pytest.approx(2 * 120 * 0.7)
 
 
-def stalled(**fields: Any) -> Analysis:
+def test_stalled_job_is_found_and_its_stalled_time_counts_once() -> None:
     long = LongStep(51, 1035.1, 30.1, [RankStep(0, 30.05, 0.0)])
     run = inputs.a_run(long_steps=[long], ended_at=1041.2)
     epoch = replace(run.epochs[0], ended_at=1040.2)
     made = inputs.steps(0.1)
     made.time_s[made.number == 51], made.data_wait_s[made.number == 51] = 30.1, 30.05
     samples = [inputs.samples([95.0] * 5 + [5.0] * 30 + [95.0] * 60)]
-    return analysed(inputs.evidence(made, runs=[replace(run, epochs=[epoch])], samples=samples, **fields))
-
-
-def test_stalled_job_is_found_and_its_stalled_time_counts_once() -> None:
-    analysis = stalled()
+    analysis = analysed(inputs.evidence(made, runs=[replace(run, epochs=[epoch])], samples=samples))
 
     finding = analysis.findings[0]
     assert finding.kind is K.STALLED

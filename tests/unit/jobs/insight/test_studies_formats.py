@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,12 +13,10 @@ from jobs.insight.studies.formats import comma_separated, markdown
 from jobs.insight.studies.plots import plot_of
 from jobs.model.states import Status
 from jobs.views.studies import CellCurve, Goal, MetricCurves, NoteView, StudyCurves, StudyReport, Target
+from tests.unit.jobs.insight.study_runs import run
 
 GOAL, MAE = Goal(metric="val_accuracy", mode="max"), Goal(metric="val_mae", mode="min")
 TARGET = Target(value=0.5, chosen_by="study")
-
-
-METRICS = {name: {"last": 1.0, "best": best} for name, best in {"val_mae": 0.012345, "=x": -3.0}.items()}
 
 
 def report(*cells: tuple[dict[str, Any], list[float]], **fields: Any) -> StudyReport:
@@ -39,11 +38,8 @@ def report(*cells: tuple[dict[str, Any], list[float]], **fields: Any) -> StudyRe
 
 
 def a_run(gpus: int, wall_s: float) -> Run:
-    summary = {
-        "wall_s": wall_s, "setup_s": 1.0, "train_samples_per_s": 1000 / wall_s, "val_accuracy": 0.9, "epochs_run": 1,
-    }  # fmt: skip
-    hosts = 1 if gpus <= 4 else 2
-    return Run("j", Status.SUCCEEDED, gpus, hosts, gpus, gpus * wall_s, summary, [Epoch(0.9, wall_s)], METRICS)
+    usual = run(wall_s, gpus=gpus, hosts=1 if gpus <= 4 else 2, setup_s=1.0, metrics={"val_mae": 0.012345, "=x": -3.0})
+    return replace(usual, epochs=[Epoch(0.9, wall_s)])
 
 
 def test_the_table_has_a_row_for_each_cell() -> None:
