@@ -15,18 +15,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from jobs.model.records import (
-    CheckpointSaved,
-    EpochEnded,
-    PhaseEnded,
-    Planned,
-    RankEpochEnded,
-    RankExited,
-    RankStarted,
-    StepEnded,
-    Summarized,
-    UnexplainedExit,
-)
+from jobs.model import records
 from jobs.model.states import EndReason
 from jobs.runtime.files import bytes_below
 from tests.acceptance.ranks import Run
@@ -86,37 +75,35 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_a_run_writes_its_records_and_how_long_each_rank_waited(two_ranks: Run) -> None:
     kinds = [type(record) for record in two_ranks.records(0)]
-    assert kinds[0] is RankStarted
-    assert kinds[-2:] == [Summarized, RankExited]
-    assert kinds.count(Planned) == 1
-    assert kinds.count(EpochEnded) == kinds.count(CheckpointSaved) == 12
-    phases = [record.name for record in two_ranks.of_job(PhaseEnded)]
+    assert kinds[0] is records.RankStarted
+    assert kinds[-2:] == [records.Summarized, records.RankExited]
+    assert kinds.count(records.Planned) == 1
+    assert kinds.count(records.EpochEnded) == kinds.count(records.CheckpointSaved) == 12
+    phases = [record.name for record in two_ranks.of_job(records.PhaseEnded)]
     assert phases == ["import", "connect", "data", "build", "first_step"]
     assert {type(record) for record in two_ranks.records(1)} == {
-        RankStarted, PhaseEnded, StepEnded, RankEpochEnded, RankExited,
+        records.RankStarted, records.PhaseEnded, records.StepEnded, records.RankEpochEnded, records.RankExited,
     }  # fmt: skip
     assert [record.reason for record in two_ranks.exits()] == [EndReason.COMPLETED] * 2
     assert two_ranks.log(1).startswith("rank 1 of 2 started on ")
-    of_rank = [[r for r in two_ranks.records(rank) if isinstance(r, RankEpochEnded)] for rank in (0, 1)]
-    for ended, *ranks in zip(two_ranks.of_job(EpochEnded), *of_rank, strict=True):
+    of_rank = [[r for r in two_ranks.records(rank) if isinstance(r, records.RankEpochEnded)] for rank in (0, 1)]
+    for ended, *ranks in zip(two_ranks.of_job(records.EpochEnded), *of_rank, strict=True):
         assert ended.allreduce_s == pytest.approx(sum(rank.allreduce_s for rank in ranks) / 2)
         assert ended.data_wait_s == pytest.approx(sum(rank.data_wait_s for rank in ranks) / 2)
         assert all(0 < rank.allreduce_s < ended.wall_s for rank in ranks)
         assert all(0 < rank.step_time_p50_s <= rank.step_time_p95_s < ended.wall_s for rank in ranks)
         assert ended.learning_rate == pytest.approx(1e-3 if ended.epoch <= 11 else 1e-4)
-    steps = two_ranks.of_job(StepEnded)
+    steps = two_ranks.of_job(records.StepEnded)
     assert all(0 < step.allreduce_s < step.step_time_s for step in steps)
 
 
 def test_a_run_leaves_a_network_and_a_summary(two_ranks: Run) -> None:
-    (summarized,) = two_ranks.of_job(Summarized)
+    (summarized,) = two_ranks.of_job(records.Summarized)
     summary = summarized.summary
     best = two_ranks.epochs()[summary.best_epoch - 1]
     assert (summary.val_accuracy, summary.val_loss) == (best["val_accuracy"], best["val_loss"])
-    assert summary.val_accuracy is not None
-    assert summary.val_accuracy >= 0.95
-    assert summary.test_accuracy is not None
-    assert summary.test_accuracy >= 0.9
+    assert (summary.val_accuracy or 0) >= 0.95
+    assert (summary.test_accuracy or 0) >= 0.9
     assert summary.epochs_run == 12
     assert summary.parameters == summary.trainable_parameters == summary.model_bytes / 4
     assert (summary.after_best_share > 0) == (summary.best_epoch < 12)
@@ -149,9 +136,9 @@ def test_one_rank_continues_from_a_checkpoint_of_two_ranks(two_ranks: Run, tmp_p
     oldest = min((two_ranks.folder / "checkpoints/attempt-1").iterdir())
     shutil.copy(oldest, run.folder / "checkpoints")
     assert run.train() == 0
-    (planned,) = run.of_job(Planned)
+    (planned,) = run.of_job(records.Planned)
     assert (planned.start_epoch, planned.plan.gpus, planned.plan.per_gpu_batch) == (11, 1, 32)
-    last = [record.metrics for record in run.of_job(EpochEnded)]
+    last = [record.metrics for record in run.of_job(records.EpochEnded)]
     assert last == [pytest.approx(two_ranks.epochs()[11], rel=1e-4)]
     log = run.log(0)
     assert "on 1 GPUs or CPU slots instead of 2: the global batch was 64 and is now 64" in log
@@ -162,14 +149,14 @@ def test_a_run_resumed_after_a_kill_equals_an_undisturbed_run(random_ranks: Run,
     run = run_in(tmp_path / "job", gpus=2, **RANDOM)
     run.kill_at_some_step(rank=1)
     exited = run.records(0)[-1]
-    assert isinstance(exited, RankExited)
-    assert exited.reason is UnexplainedExit.PEER_LOST
+    assert isinstance(exited, records.RankExited)
+    assert exited.reason is records.UnexplainedExit.PEER_LOST
 
     assert run.train() == 0
     assert run.losses() == undisturbed.losses()
     assert run.epochs() == undisturbed.epochs()
     assert os.listdir(run.folder / "checkpoints") == ["attempt-2"]
-    starts = [record.start_step for record in run.of_job(Planned)]
+    starts = [record.start_step for record in run.of_job(records.Planned)]
     assert 0 == starts[0] < starts[1]
     for part, tag in (("train", "epoch_loss"), ("steps", "batch_loss")):
         shown, expected = (event_points(one.folder / "artifacts/tensorboard" / part, tag) for one in (run, undisturbed))
@@ -192,7 +179,7 @@ def test_two_replicas_equal_two_ranks_also_after_a_kill_and_a_change_of_strategy
     assert run.train() == 0
     assert run.losses() == pytest.approx(random_ranks.losses(), rel=1e-5)
     assert run.epochs() == [pytest.approx(epoch, rel=1e-5) for epoch in random_ranks.epochs()]
-    assert {step.allreduce_s for step in run.of_job(StepEnded)} == {0}
+    assert {step.allreduce_s for step in run.of_job(records.StepEnded)} == {0}
     assert ranks.train() == 0
     losses = run.losses()
     assert ranks.losses() == pytest.approx({step: losses[step] for step in ranks.losses()}, rel=1e-5)
@@ -213,8 +200,8 @@ def test_a_killed_run_of_several_labels_resumes_bit_for_bit_with_nadam_in_mixed_
     assert run.train() == 0
     assert run.losses() == undisturbed.losses()
     assert run.epochs() == undisturbed.epochs()
-    assert run.of_job(Planned)[-1].start_step > 0
-    rates = [record.learning_rate for record in run.of_job(EpochEnded)]
+    assert run.of_job(records.Planned)[-1].start_step > 0
+    rates = [record.learning_rate for record in run.of_job(records.EpochEnded)]
     assert 0.001 < rates[0] < rates[4] < rates[5] == 0.002
     assert rates[-1] < 0.001
 
@@ -257,18 +244,18 @@ def test_ranks_whose_weights_differ_end_after_the_first_step(tmp_path: Path) -> 
 def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(two_ranks: Run, tmp_path: Path) -> None:
     """Its network is that of the run on two ranks, so its files are as large."""
     spec = {**SPEC, "gpus": 1, "epochs": 4, "checkpoint": {"keep": 100}}
-    size_bytes = (two_ranks.of_job(CheckpointSaved)[-1].stored_bytes or 0) // 2
+    size_bytes = (two_ranks.of_job(records.CheckpointSaved)[-1].stored_bytes or 0) // 2
     others_bytes = bytes_below(two_ranks.folder) - bytes_below(two_ranks.folder / "checkpoints")
     limited = Run(tmp_path / "limited", spec, launch={"storage_limit_bytes": others_bytes + 2 * size_bytes})
     assert limited.train() == 0
-    assert [record.kept for record in limited.of_job(CheckpointSaved)] == [1, 2, 2, 2]
+    assert [record.kept for record in limited.of_job(records.CheckpointSaved)] == [1, 2, 2, 2]
     assert "keeping " in limited.log(0)
     refused = Run(tmp_path / "refused", spec, launch={"storage_limit_bytes": size_bytes})
     assert refused.train() != 0
     (end,) = refused.exits()
     assert end.reason is EndReason.INTERNAL_ERROR
     assert "one checkpoint and the artifacts of this job have " in str(end.message)
-    assert refused.of_job(StepEnded) == []
+    assert refused.of_job(records.StepEnded) == []
 
 
 def test_a_rank_that_tensorflow_gives_no_gpu_ends_with_a_sentence(tmp_path: Path) -> None:
