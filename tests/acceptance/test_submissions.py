@@ -25,46 +25,28 @@ SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1
 CLIENTS, JOBS = 8, 200
 
 
-class Broker:
-    """A broker that the test starts and kills."""
-
-    def __init__(self, socket: Path) -> None:
-        self.url = f"redis+socket://{socket}"
-        self._part = broker(socket)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self._process = subprocess.Popen(
-            self._part.argv, env=dict(self._part.environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        until(self._part.is_ready, what="the broker")
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+@pytest.fixture
+def own_broker(short_folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A broker outside the stack, which nobody starts again: its address and its process."""
+    socket = short_folder / "broker.sock"
+    part, quiet = broker(socket), subprocess.DEVNULL
+    with subprocess.Popen(part.argv, env=dict(part.environment), stdout=quiet, stderr=quiet) as process:
+        until(part.is_ready, what="the broker")
+        yield f"redis+socket://{socket}", process
+        process.kill()
 
 
 @pytest.fixture
-def own_broker(short_folder: Path) -> Iterator[Broker]:
-    """A broker outside the stack, running."""
-    own = Broker(short_folder / "broker.sock")
-    own.start()
-    yield own
-    own.kill()
-
-
-@pytest.fixture
-def busy(short_folder: Path, own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
+def busy(
+    short_folder: Path, own_broker: tuple[str, subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Stack]:
     """A stack on that broker."""
-    monkeypatch.setenv("HORA_BROKER_URL", own_broker.url)
+    monkeypatch.setenv("HORA_BROKER_URL", own_broker[0])
     monkeypatch.setenv("HORA_HOST_TIMEOUT_S", "3600")  # nobody sends heartbeats for the host that is only rows
     monkeypatch.setenv("HORA_LEASE_S", "3600")  # and nobody claims its attempts
-    with Stack(short_folder / "home", port=0, slots=1, embedded=False, parts=_ALL_BUT_BROKER) as stack:
+    parts = ("database", "migrations", "api", "worker")
+    with Stack(short_folder / "home", port=0, slots=1, embedded=False, parts=parts) as stack:
         yield stack
-
-
-_ALL_BUT_BROKER = ("database", "migrations", "api", "worker")
 
 
 @pytest.fixture
@@ -79,7 +61,7 @@ def sessions(busy: Stack) -> Iterator[Sessions]:
 
 
 def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
-    busy: Stack, own_broker: Broker, sessions: Sessions
+    busy: Stack, own_broker: tuple[str, subprocess.Popen[bytes]], sessions: Sessions
 ) -> None:
     with Service(busy.url, busy.token) as client, ThreadPoolExecutor(CLIENTS) as clients:
 
@@ -87,7 +69,8 @@ def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
             return str(client.submit({**SPEC, "name": f"n{number}"})["id"])
 
         job_ids = list(clients.map(submit, range(JOBS // 2)))
-        own_broker.kill()
+        own_broker[1].kill()
+        own_broker[1].wait()
         job_ids += clients.map(submit, range(JOBS // 2, JOBS))
 
     assert len(set(job_ids)) == JOBS

@@ -21,7 +21,7 @@ from PIL import Image
 from hora.service import Service
 from tests.acceptance.conftest import Json, rank_pids
 from tests.stack_settings import data_root
-from tests.waiting import until
+from tests.waiting import slowdown, until
 
 STALL_S, STALL_STEPS = 13.0, 30  # a stretch without a step counts as a stall from 10 s and 20 steps on
 _BASE = {"learning_rate": 0.001, "early_stopping": None, "model": "mlp"}
@@ -36,8 +36,6 @@ SPECS = {
         **_BASE, "dataset": {"source": "synthetic:samples=4000,classes=4,shape=96x96x3", "validation": 0.01},
         "batch_size": 2, "gpus": 2, "epochs": 2, "steps_per_epoch": 90,
     },
-    # Two in five labels are wrong: once the rule is learned, only these can still be learned by heart.
-    "overfits": {**_BASE, "dataset": {"source": "noisy.npz", "validation": 0.3}, "batch_size": 16, "epochs": 60},
     # A small learning rate, so that the job improves until its end.
     "healthy": {
         "dataset": "synthetic:samples=5000,classes=10,shape=32x32x3", "model": "convnet7", "learning_rate": 0.00003,
@@ -75,16 +73,13 @@ def _make_data(root: Path) -> None:
         Image.fromarray(pixels[:1600, :1600]).save(folder / "0.jpg", quality=80)
         for number in range(1, 30):
             os.link(folder / "0.jpg", folder / f"{number}.jpg")
-    features = random.normal(size=(600, 32)).astype(np.float32)
-    labels = (features[:, 0] > 0) ^ (random.random(600) < 0.4)
-    np.savez(root / "noisy.npz", x=features, y=labels.astype(np.int64))
 
 
 @pytest.fixture(scope="module")
 def reports(client: Service, session_folder: Path) -> Mapping[str, JobReport]:
     """Train all jobs. No other one runs beside the communication-bound one."""
     _make_data(data_root(session_folder))
-    ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "overfits", "input", "communication")}
+    ids = {name: client.submit(SPECS[name])["id"] for name in ("healthy", "input", "communication")}
     until(lambda: _step(client, ids["communication"]) >= 100, what="a hundred steps")
     stood_s = max(STALL_S, STALL_STEPS * _step_time_s(client, ids["communication"]))
     stopped_pid = rank_pids(client, ids["communication"], 1)[1]
@@ -168,22 +163,6 @@ def test_a_stopped_rank_is_reported_as_a_stall_of_the_same_length(
         assert step <= stall["after_step"] + 1
 
 
-def test_training_on_noisy_labels_is_reported_as_overfitting(reports: Mapping[str, JobReport]) -> None:
-    report = reports["overfits"]
-    assert {"overfits"} <= set(report.findings) <= {"overfits", "compute_bound"}
-    learning = report.analysis["learning"]
-    assert learning["val_loss_rise"] > 1
-    assert learning["best_epoch"] == report.job["summary"]["best_epoch"] < 30
-    assert report.findings["overfits"]["evidence"]["val_loss_rise"] == pytest.approx(
-        learning["val_loss_rise"], rel=0.01
-    )
-    (first, *_) = report.advice
-    assert first["rule"] == "early_stopping"
-    assert first["change"]["early_stopping"]["monitor"] == "val_accuracy"
-    assert first["evidence"]["epochs_after_best"] == learning["epochs_run"] - learning["best_epoch"]
-    assert first["gain"]["time_factor"] < 1
-
-
 def test_a_healthy_job_gets_no_advice(reports: Mapping[str, JobReport]) -> None:
     report = reports["healthy"]
     assert set(report.findings) <= {"compute_bound"}
@@ -209,28 +188,27 @@ def test_every_job_succeeds_and_its_ledger_adds_up_to_the_leased_time(
         assert items["set_up"] > items["launch"] > 0
 
 
-def test_the_samples_of_every_rank_have_their_step_and_agree_on_all_axes(
-    client: Service, reports: Mapping[str, JobReport]
-) -> None:
+def test_the_samples_of_every_rank_have_their_step(client: Service, reports: Mapping[str, JobReport]) -> None:
     job = reports["communication"].job
-    by_time, by_step, by_epoch = (_by_rank(client, job["id"], axis) for axis in ("time", "step", "epoch"))
-    steps_per_epoch = job["plan"]["steps_per_epoch"]
+    by_time, by_step = (_by_rank(client, job["id"], axis) for axis in ("time", "step"))
+    memory = _by_rank(client, job["id"], "time", metric="memory_bytes")
     assert sorted(by_time) == [0, 1]
     for rank, series in by_time.items():
         pauses_s = [after - before for before, after in pairwise(series["x"])]
         assert min(pauses_s) > 0
         assert 0.5 < median(pauses_s) < 3  # one a second; a busy machine may be late with some
+        assert max(pauses_s) < 5 * slowdown(), "the sampling had a hole"
+        assert max(y for y in series["y"] if y is not None) > 10
+        assert max(y for y in memory[rank]["y"] if y is not None) > 100e6  # TensorFlow alone needs that much
         known = [step for step in series["step"] if step is not None]
         assert known == sorted(known)
         assert len(set(known)) > 3
         assert known[-1] <= job["progress"]["step"]
         since_first = [(step, y) for step, y in zip(series["step"], series["y"], strict=True) if step is not None]
         assert since_first == list(zip(by_step[rank]["x"], by_step[rank]["y"], strict=True))
-        assert by_epoch[rank]["x"] == pytest.approx([step / steps_per_epoch for step, _ in since_first])
-        assert by_epoch[rank]["y"] == by_step[rank]["y"]
 
 
-def _by_rank(client: Service, job_id: str, axis: str) -> dict[int, Json]:
-    """The CPU samples of each rank."""
-    found = client.utilization(job_id, metric="cpu_percent", axis=axis)["series"]
+def _by_rank(client: Service, job_id: str, axis: str, *, metric: str = "cpu_percent") -> dict[int, Json]:
+    """The samples of each rank."""
+    found = client.utilization(job_id, metric=metric, axis=axis)["series"]
     return {series["rank"]: series for series in found}
