@@ -26,13 +26,13 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _COLLECTION = "(collection)"
 
 
-@dataclass
-class Cost:
-    """What the tests of one file took."""
+# By file: the number of its tests, their wall time and their processor time, in seconds.
+_OfFiles = dict[str, tuple[int, float, float]]
 
-    tests: int = 0
-    wall_s: float = 0.0
-    cpu_s: float = 0.0
+
+def _add(costs: _OfFiles, name: str, tests: int, wall_s: float, cpu_s: float) -> None:
+    before = costs.get(name, (0, 0.0, 0.0))
+    costs[name] = (before[0] + tests, before[1] + wall_s, before[2] + cpu_s)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Costs:
     """Measures the files whose tests run in this process."""
 
     def __init__(self) -> None:
-        self.of_files: dict[str, Cost] = {}
+        self.of_files: _OfFiles = {}
         self._meter = Meter()
         self._meter.start()
         self._mark = (time.monotonic(), 0.0)
@@ -146,16 +146,14 @@ class Costs:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
         answer = yield
         name = item.nodeid.partition("::")[0]
-        self.of_files.setdefault(name, Cost()).tests += 1
+        _add(self.of_files, name, 1, 0.0, 0.0)
         if nextitem is None or nextitem.path != item.path:
             self._charge(name)
         return answer
 
     def _charge(self, name: str) -> None:
         wall_s, cpu_s = time.monotonic(), self._meter.cpu_s()
-        cost = self.of_files.setdefault(name, Cost())
-        cost.wall_s += wall_s - self._mark[0]
-        cost.cpu_s += cpu_s - self._mark[1]
+        _add(self.of_files, name, 0, wall_s - self._mark[0], cpu_s - self._mark[1])
         self._mark = (wall_s, cpu_s)
 
 
@@ -164,32 +162,27 @@ class Report:
 
     def __init__(self, own: Costs | None) -> None:
         self._own = own  # of a run in one process
-        self._parts: list[dict[str, Any]] = []
+        self._parts: list[_OfFiles] = []
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         self._parts.append(getattr(node, "workeroutput", {}).get("costs", {}))  # none of a process that crashed
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        costs: dict[str, Cost] = {}
-        for part in self._parts if self._own is None else [_as_json(self._own)]:
-            for name, (tests, wall_s, cpu_s) in part.items():
-                cost = costs.setdefault(name, Cost())
-                cost.tests, cost.wall_s, cost.cpu_s = cost.tests + tests, cost.wall_s + wall_s, cost.cpu_s + cpu_s
-        lines = sorted(costs.items(), key=lambda each: each[1].cpu_s, reverse=True)
+        costs: _OfFiles = {}
+        for part in self._parts if self._own is None else [self._own.of_files]:
+            for name, figures in part.items():
+                _add(costs, name, *figures)
+        lines = sorted(((name, *figures) for name, figures in costs.items()), key=lambda line: line[3], reverse=True)
         with TABLE.open("w", newline="") as file:
             table = csv.writer(file)
             table.writerow(["file", "tests", "wall_s", "cpu_s"])
-            table.writerows([name, each.tests, f"{each.wall_s:.2f}", f"{each.cpu_s:.2f}"] for name, each in lines)
-        whole_s = sum(cost.cpu_s for cost in costs.values())
+            table.writerows([name, tests, f"{wall_s:.2f}", f"{cpu_s:.2f}"] for name, tests, wall_s, cpu_s in lines)
+        whole_s = sum(cpu_s for *_, cpu_s in lines)
         terminalreporter.section(f"dearest files of {whole_s:.0f} s of processor time")
-        for name, cost in lines[:_DEAREST]:
-            terminalreporter.write_line(f"{cost.cpu_s:8.1f} s {cost.wall_s:8.1f} s wall  {cost.tests:5} tests  {name}")
+        for name, tests, wall_s, cpu_s in lines[:_DEAREST]:
+            terminalreporter.write_line(f"{cpu_s:8.1f} s {wall_s:8.1f} s wall  {tests:5} tests  {name}")
         terminalreporter.write_line(f"all of them: {TABLE}")
-
-
-def _as_json(costs: Costs) -> dict[str, Any]:
-    return {name: (cost.tests, cost.wall_s, cost.cpu_s) for name, cost in costs.of_files.items()}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -210,4 +203,4 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     costs = session.config.pluginmanager.get_plugin("costs")
     if costs is not None and hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["costs"] = _as_json(costs)
+        session.config.workeroutput["costs"] = costs.of_files

@@ -8,22 +8,15 @@ from trainer import errors
 from trainer.errors import BadData, Diverged, NoDevice, Outcome, PeerFailed
 
 
-class ResourceExhaustedError(Exception):
-    """Named as TensorFlow's."""
+def named(name: str, base: type[Exception] = Exception) -> type[Exception]:
+    """An error with a name of TensorFlow's or Horovod's."""
+    return type(name, (base,), {})
 
 
-class UnknownError(Exception):
-    """Named as TensorFlow's."""
-
-
-class InternalError(Exception):
-    """Named as TensorFlow's."""
-
-
-class HorovodInternalError(RuntimeError):
-    """Named as Horovod's."""
-
-
+ResourceExhaustedError, UnknownError, InternalError = map(
+    named, ("ResourceExhaustedError", "UnknownError", "InternalError")
+)
+HorovodInternalError = named("HorovodInternalError", RuntimeError)
 NO_MEMORY = ("out_of_memory", "out of memory with a batch of 64 per GPU: try 32", 1)
 LOST = ("peer_lost", "a collective failed: a peer is gone", 1)
 

@@ -58,18 +58,6 @@ def test_train_step_returns_loss_and_accuracy_before_it_changes_the_weights() ->
     assert unused.numpy().tolist() == [1.0, 1.0]  # it has no gradient
 
 
-def test_shares_of_classes_train_as_the_numbers_of_classes_do() -> None:
-    """Mixed samples have float labels. Those that are not mixed are one class in full."""
-    models = [network(), network()]
-    tallies = [
-        train_step_of(model, keras.optimizers.SGD(0.1))(labels=labels)
-        for model, labels in zip(models, (LABELS, np.eye(3, dtype=np.float32)[LABELS]), strict=True)
-    ]
-    assert tallies[0].figures == pytest.approx(tallies[1].figures, rel=1e-6)
-    for one, other in zip(models[0].weights, models[1].weights, strict=True):
-        np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
-
-
 @pytest.mark.parametrize("jit", [False, True])
 def test_an_update_of_several_batches_averages_their_gradients_and_runs_them_one_after_the_other(jit: bool) -> None:
     model, by_hand = network(), network()

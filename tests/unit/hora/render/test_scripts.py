@@ -1,15 +1,7 @@
-"""What the command line shows of scripts and of what differs between them."""
+"""What the command line shows of what differs between jobs."""
 
-import pytest
-
-from hora.render.scripts import code_facts, fields_table
-from tests.printed import as_text, facts_of
-
-
-@pytest.mark.parametrize(("files", "size"), [(1, "1 byte in 1 file"), (2, "2 bytes in 2 files")])
-def test_one_file_is_no_files(files: int, size: str) -> None:
-    code = {"digest": "0a" * 32, "unpacked_bytes": files, "files": [{}] * files}
-    assert facts_of(code_facts(code, None))["size"] == size
+from hora.render.scripts import fields_table
+from tests.printed import as_text
 
 
 def test_differing_figures_have_as_many_digits_as_they_need() -> None:

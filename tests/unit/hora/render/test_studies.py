@@ -5,15 +5,7 @@ from typing import Any
 
 import pytest
 
-from hora.render.studies import (
-    cells_table,
-    jobs_line,
-    planned_table,
-    studies_table,
-    study_facts,
-    study_outcome,
-    study_status,
-)
+from hora.render import studies
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import parse_spec
 from jobs.views.studies import StudyPreview, StudyView
@@ -62,34 +54,36 @@ def test_status_and_outcome_of_a_study_follow_from_its_jobs(
     statuses: tuple[str, ...], changes: dict[str, Any], outcome: str | None, told: str
 ) -> None:
     found = study(*statuses, **changes)
-    assert study_outcome(found) == outcome
-    assert study_status(found).plain == told
+    assert studies.study_outcome(found) == outcome
+    assert studies.study_status(found).plain == told
 
 
 def test_a_list_has_a_line_for_each_study_and_the_best_values_if_there_are_any() -> None:
     mixed = study("succeeded", "failed", "running", "queued")
-    _, line = as_text(studies_table([mixed], NOW)).splitlines()
+    _, line = as_text(studies.studies_table([mixed], NOW)).splitlines()
     columns = "0stu grid\\x1b[2J running 2/4 1 gpus, dataset.augment 2 {}0.0 s ago"
     assert " ".join(line.split()) == columns.format("")
     best = {"metric": "val_loss\x1b", "value": 0.031}
-    heading, *lines = as_text(studies_table([study("succeeded") | {"best": best}, mixed], NOW)).splitlines()
+    heading, *lines = as_text(studies.studies_table([study("succeeded") | {"best": best}, mixed], NOW)).splitlines()
     assert "BEST" in heading
     assert "val_loss\\x1b 0.0310" in lines[0]
     assert " ".join(lines[1].split()) == columns.format("- ")
-    assert jobs_line(mixed) == "2 of 4 jobs ended, 1 failed, 1 running, 1 queued"
-    assert jobs_line(study("succeeded", "succeeded")) == "2 of 2 jobs ended"
+    assert studies.jobs_line(mixed) == "2 of 4 jobs ended, 1 failed, 1 running, 1 queued"
+    assert studies.jobs_line(study("succeeded", "succeeded")) == "2 of 2 jobs ended"
 
 
 def test_study_details_show_its_notes_and_its_target() -> None:
     notes = [{"id": 1, "at": NOW, "author": "ada", "text": "Try\na larger rate\x07."}]
-    facts = facts_of(study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
+    facts = facts_of(studies.study_facts(study("succeeded", "succeeded", notes=notes, target=0.9), NOW))
     assert facts["notes"] == "2026-01-02 03:04 ada: Try\n  a larger rate\\x07."
     assert facts["target"] == "val accuracy 0.9"
-    assert "target" not in facts_of(study_facts(study("queued", "queued"), NOW))
+    assert "target" not in facts_of(studies.study_facts(study("queued", "queued"), NOW))
 
 
 def test_each_cell_is_a_line_with_its_values_and_jobs() -> None:
-    head, first, second = as_text(cells_table(study("succeeded", "succeeded", "running", "queued"))).splitlines()
+    head, first, second = as_text(
+        studies.cells_table(study("succeeded", "succeeded", "running", "queued"))
+    ).splitlines()
     assert head.split() == ["CELL", "GPUS", "DATASET.AUGMENT", "STATUS", "JOBS"]
     assert " ".join(first.split()) == '1 1 ["flip_horizontal"] 2 succeeded job0 job1'
     assert " ".join(second.split()) == '2 2 ["flip_horizontal"] 1 running, 1 queued job2 job3'
@@ -101,5 +95,5 @@ def test_planned_table_shows_the_plan_of_each_cell() -> None:
     preview = StudyPreview.model_validate(
         {"name": "grid", "jobs": 1, "repeats": 1, "varied": ["gpus", "model"], "cells": [cell]}
     )
-    _, line = as_text(planned_table(preview.model_dump(mode="json"))).splitlines()
+    _, line = as_text(studies.planned_table(preview.model_dump(mode="json"))).splitlines()
     assert line.split() == ["1", "2", "null", "128", "0.001", "-", "3"]

@@ -210,7 +210,7 @@ def test_cpu_slots_without_a_result_are_no_base() -> None:
     assert (found.speedup_vs_cpu, found.throughput_vs_cpu) == (10, None)
 
 
-def test_the_picture_shows_them_over_the_device_or_the_gpus() -> None:
+def test_the_picture_shows_speedups_against_the_cpu_over_the_device_or_the_gpus() -> None:
     cells = with_cpu_speedups([cell([run(40)], device="cpu"), cell([run(2)], device="gpu")])
     values = {
         "study_id": "s", "name": "s", "repeats": 1, "complete": True, "scaling": None, "target": None, "cells": cells,
