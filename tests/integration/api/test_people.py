@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token, User
 from jobs.people import rights
+from jobs.people.tokens import new_token
 from tests.integration.api.starting_rows import TOKEN
 
 Clients = Callable[..., TestClient]
@@ -47,6 +48,7 @@ def test_a_token_is_shown_once_and_lets_its_user_in(api: TestClient) -> None:
     assert answer.headers["cache-control"] == "no-store"
     token = answer.json()
     assert token["token"].startswith("hora_")
+    assert len({new_token() for _ in range(1000)}) == 1000
     assert len(token["token"]) > 40
     assert (token["user"], token["scope"], token["name"]) == ("alice", "read", "nightly")
     assert api.put("/v1/projects/default/members/alice").status_code == 200

@@ -43,6 +43,7 @@ def _patterns(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if isinstance(pattern := schema.get("pattern"), str):
             yield pattern
+        yield from schema.get("patternProperties", ())
         for part in schema.values():
             yield from _patterns(part)
     elif isinstance(schema, list):

@@ -1,4 +1,4 @@
-"""The smallest spec with changes, and the problems of a spec document. For the tests of the spec."""
+"""The smallest specs, with changes, and the problems of a spec document. For the tests of the spec."""
 
 import json
 from typing import Any
@@ -9,6 +9,7 @@ from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.spec import parse_spec
 
 SMALLEST = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+SCRIPT = {"code": "0a" * 32, "command": ["python", "train.py"]}
 
 
 def problems_of(document: Any) -> list[FieldProblem]:

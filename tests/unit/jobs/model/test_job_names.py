@@ -19,13 +19,11 @@ CODE = {"code": "0" * 64, "gpus": 4}
         (OWN | {"batch_per": "global"}, "digits-lenet5-2x32"),
         (OWN | {"dataset": "chips@3", "model": "resnet20"}, "chips-resnet20-2x64"),
         (OWN | {"dataset": "/data/cifar10/train"}, "cifar10-lenet5-2x64"),
-        (OWN | {"dataset": "./table.parquet", "model": "my.nets:wide"}, "table-wide-2x64"),
         (OWN | {"dataset": "synthetic:samples=5000,classes=4,shape=32x32x3"}, "synthetic-lenet5-2x64"),
         (OWN | {"dataset": "/" + "x" * 200}, "x" * 123 + "-2x64"),
         (OWN | {"probe": {}}, "probe-digits-lenet5-2x64"),
         (CODE | {"command": ["python", "-u", "src/train.py", "--lr", "0.1"]}, "train-x4"),
         (CODE | {"command": ["python", "-m", "pack.fit"]}, "fit-x4"),
-        (CODE | {"command": ["env", "A=1", "bash", "run.sh"]}, "run-x4"),
         (CODE | {"command": ["python", "-c", "print(1)"]}, "script-x4"),
     ],
 )

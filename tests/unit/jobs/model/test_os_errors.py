@@ -11,12 +11,10 @@ from jobs.model.os_errors import in_words, without_folder, without_paths
         (FileNotFoundError(2, "No such file", "/srv/hora/runs/a/lease"), "No such file: 'lease'"),
         (PermissionError(13, "Permission denied", b"/srv/\xff/b"), "Permission denied: 'b'"),
         (OSError(18, "Cross-device link", "/srv/a/one", None, "/mnt/b/two"), "Cross-device link: 'one' and 'two'"),
-        (OSError(28, "No space left on device"), "No space left on device"),
         (OSError(9, "Bad file descriptor", 7), "Bad file descriptor"),
         (OSError("Failed to open local file '/srv/data/a.parquet'"), "OSError: Failed to open local file 'a.parquet'"),
         (ValueError("none in '/srv/my data/a b' or \"/srv/bob's/c\""), "ValueError: none in 'a b' or \"c\""),
         (ValueError("no weights in /srv/hora/weights/w.h5: why?"), "ValueError: no weights in w.h5: why?"),
-        (KeyError("loss"), "KeyError: 'loss'"),
     ],
 )  # fmt: skip
 def test_an_error_is_told_without_the_paths_of_the_host(error: BaseException, words: str) -> None:

@@ -23,7 +23,6 @@ def test_the_right_fields_are_left() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"dataset": 3},
         {"dataset": {"source": "digits", "augment": ["cropp"]}},
         {"labels": {"a b.c": "d"}, "epcohs": 3},
         {"optimizer": {"name": "adma"}},
@@ -41,15 +40,11 @@ def test_every_kind_of_wrong_field_can_be_left_out(fields: dict[str, Any]) -> No
         ("dataset.source", "learning_rate", True),
         ("dataset.source", "dataset.format", True),
         ("dataset.source", "dataset.source", False),
-        ("dataset.source", "dataset", False),
         ("dataset.source", "code", False),
         ("dataset.image_size", "learning_rate", False),  # it may rest on anything
         ("model.name", "dataset.format", True),
         ("model.weights", "model.name", False),  # whether they fit depends on the name
-        ("gpus", "learning_rate", True),
-        ("gpus", "gpu_model", False),
         ("after.0", "gpus", True),
-        ("priority", "project", False),
         ("project", "priority", True),
     ],
 )

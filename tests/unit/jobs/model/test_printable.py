@@ -18,9 +18,7 @@ FREE = st.text(st.characters(exclude_categories=[]), max_size=40)
         "می‌خواهم",  # with a ZWNJ
         "क्‍ष",  # with a ZWJ
         "👩‍🔬 run",
-        "🇩🇪 1️⃣ ❤️",
         "🫩",  # of Unicode 16, which this Python may not know
-        "$(touch x); `y` | z",
         "訓" * MOST_IN_NAME,
         "x" + "\u0320" * 8 + "y\u0320",
     ],
@@ -58,8 +56,6 @@ def test_unprintable_character_is_refused_with_its_code_and_place(character: str
     ("text", "why"),
     [
         ("", "nothing to see"),
-        (" \u3000", "nothing to see"),
-        ("\u200d", "nothing to see"),
         ("\u3164", "nothing to see"),  # a letter, drawn as nothing
         ("\u0301a", "begins with a mark"),
         ("x" + "\u0301" * 9, "more than 8 marks on one character"),

@@ -1,9 +1,17 @@
-"""A spec in YAML: aliases, merges and numbers are read, and text that is not a spec is refused."""
+"""A spec in YAML, and properties of every valid spec and of every text that is read as a spec."""
+
+import json
+from contextlib import suppress
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from jobs.model.printable import cleaned
 from jobs.model.problems import InvalidSpec
-from jobs.model.spec import parse_spec
+from jobs.model.spec import Spec, parse_spec, spec_from
 from jobs.model.yaml_text import load_yaml
 
 
@@ -52,3 +60,84 @@ def test_aliases_and_merges_may_be_used() -> None:
 @pytest.mark.parametrize("rate", ["1e-3", "1E-3", "1.0e-3", ".1e-2", "0.001"])
 def test_a_rate_in_scientific_notation_is_a_number_in_yaml_too(rate: str) -> None:
     assert parse_spec(f"dataset: digits\nlearning_rate: {rate}", syntax="yaml").learning_rate == 0.001
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = st.sampled_from([*Spec.model_fields, "unknown"])
+TAGS = st.sampled_from(
+    ["int", "float", "bool", "null", "timestamp", "binary", "set", "omap", "pairs", "str", "seq", "map"]
+)
+
+AUGMENTATIONS: list[Any] = [
+    "flip_horizontal", "rotate_90", {"name": "rotate_90", "chance": 0.1}, {"name": "crop", "padding": 2},
+    {"name": "resized_crop", "scale": [0.5, 1]}, {"name": "color", "hue": 0.5}, {"name": "erase", "ratio": [1, 2.5]},
+]  # fmt: skip
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> dict[str, Any]:
+    """Documents of valid specs."""
+    gpus = draw(st.integers(1, 64))
+    share = st.floats(0.01, 0.99)
+    printable = st.text(st.characters(min_codepoint=32, exclude_categories=["Cc", "Cs"]), max_size=20)
+    label = printable.map(lambda text: cleaned(f"a{text}", 20))
+    return {
+        "name": draw(label),
+        "dataset": {
+            "source": draw(printable.filter(bool)),
+            "validation": draw(share | printable.filter(bool)),
+            "fraction": draw(share),
+            "image_size": draw(st.none() | st.tuples(st.integers(1, 4096), st.integers(1, 4096))),
+            "augment": draw(st.lists(st.sampled_from(AUGMENTATIONS), max_size=5)),
+        },
+        "gpus": gpus,
+        "min_gpus": draw(st.none() | st.integers(1, gpus)),
+        "batch_size": gpus * draw(st.integers(1, 64)),
+        "batch_per": draw(st.sampled_from(["gpu", "global"])),
+        "learning_rate": draw(st.floats(1e-12, 1000)),
+        "early_stopping": draw(st.none() | st.fixed_dictionaries({"min_delta": st.floats(0, 1e300)})),
+        "seed": draw(st.integers(0, 2**32 - 1)),
+        "optimizer": draw(st.sampled_from(["adam", {"name": "sgd", "momentum": 0.9, "nesterov": True}])),
+        "schedule": draw(st.sampled_from(["cosine", {"name": "step", "epochs": [10, 20], "factor": 0.1}])),
+        "class_weights": draw(st.sampled_from([None, "balanced", {"crack": 2.5, "whole": 1}])),
+        "goal": draw(st.sampled_from([None, {"metric": "val_loss"}, {"metric": "val_accuracy", "mode": "max"}])),
+        "allreduce": draw(st.sampled_from([{}, {"compression": "fp16", "bucket_mb": 12.5}])),
+        "alerts": draw(st.lists(st.sampled_from([{"when": "val_loss > 3"}, {"log": "CUDA error|NaN"}]), max_size=2)),
+        "idle": draw(st.sampled_from([None, {"below": 5, "for_s": 1800, "action": "pause"}])),
+        "probe": draw(st.sampled_from([None, {"smallest": 8, "largest": 4096, "seconds": 3.0}])),
+        "after": draw(st.sampled_from([[], ["3k9v0t2m7x1q"]])),
+        "pool": draw(st.sampled_from([None, "slurm:main"])),
+        "labels": draw(st.dictionaries(st.from_regex(r"\A[a-z][a-z0-9._/-]{0,20}\Z"), label, max_size=3)),
+    }
+
+
+@given(specs())
+@settings(max_examples=50)
+def test_valid_spec_survives_a_round_trip_through_json_and_yaml(document: dict[str, Any]) -> None:
+    spec = parse_spec(json.dumps(document))
+    assert parse_spec(spec.model_dump_json()) == spec
+    assert spec_from(spec.model_dump(mode="json")) == spec
+    assert parse_spec(yaml.safe_dump(document), syntax="yaml") == spec
+
+
+@given(st.text() | st.binary())
+def test_any_text_parses_or_raises_invalid_spec(text: str | bytes) -> None:
+    for syntax in ("json", "yaml"):
+        with suppress(InvalidSpec):
+            parse_spec(text, syntax=syntax)
+
+
+@given(st.dictionaries(FIELDS, JSON))
+def test_any_document_parses_or_raises_invalid_spec(document: dict[str, Any]) -> None:
+    with suppress(InvalidSpec):
+        parse_spec(json.dumps(document))
+
+
+@given(FIELDS, TAGS, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8))
+def test_any_yaml_tag_parses_or_raises_invalid_spec(field: str, tag: str, value: str) -> None:
+    with suppress(InvalidSpec):
+        parse_spec(f"{field}: !!{tag} {value}", syntax="yaml")
