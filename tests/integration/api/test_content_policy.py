@@ -1,18 +1,13 @@
 """The Content-Security-Policy: every answer has it, and the page of the API at /docs needs nothing that it refuses."""
 
 import re
-from pathlib import Path
 
-import pytest
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 
-from api.main import app_for
 from api.middleware import CONTENT_SECURITY_POLICY
-from api.pages import docs_page, page
-from jobs.runtime.settings import Settings
 from tests.markup import Markup
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -44,43 +39,17 @@ def test_every_route_answers_with_the_policy_or_is_named(api: TestClient, app: F
     assert other_policies(api, app) == {"GET /v1/loose": "script-src *"}
 
 
-def serve(folder: Path) -> TestClient:
-    """A client of the service with the page of a folder; it has no database, as the page needs none."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(page, "FOLDER", folder)
-        app = app_for(Settings(database_url="postgresql://hora@/hora", broker_url="memory://"))
-    return TestClient(app, raise_server_exceptions=False)
-
-
-@pytest.fixture(scope="module")
-def client() -> TestClient:
-    return serve(page.FOLDER)
-
-
-def test_the_page_of_the_api_loads_only_its_own_files(client: TestClient) -> None:
-    answer = client.get("/docs", headers=BROWSER)
+def test_the_page_of_the_api_loads_only_its_own_files(api: TestClient) -> None:
+    answer = api.get("/docs", headers=BROWSER)
     markup = Markup(answer.text)
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert markup.refused == []
     assert "/docs/start.js" in markup.addresses
     for address in markup.addresses:
-        file = client.get(address)
+        file = api.get(address)
         assert (file.status_code, file.headers["cache-control"]) == (200, "no-cache"), address
-        again = client.get(address, headers={"If-None-Match": file.headers["etag"]})
+        again = api.get(address, headers={"If-None-Match": file.headers["etag"]})
         assert (again.status_code, again.headers["content-security-policy"]) == (304, CONTENT_SECURITY_POLICY)
-    old = client.get("/redoc", follow_redirects=False)
+    old = api.get("/redoc", follow_redirects=False)
     assert (old.status_code, old.headers["location"]) == (307, "/docs")
-
-
-def test_nothing_outside_of_its_folder_is_served(client: TestClient) -> None:
-    for name in ("..%2findex.html", "%2e%2e%2findex.html", "%2fetc%2fpasswd", "nowhere.js", "%00"):
-        answer = client.get(f"/docs/{name}", headers=BROWSER)
-        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:not-found"), name
-
-
-def test_a_checkout_without_the_page_says_what_to_do(tmp_path: Path) -> None:
-    answer = serve(tmp_path).get(docs_page.PATH, headers=BROWSER)
-
-    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
-    assert "make setup" in answer.text

@@ -1,4 +1,4 @@
-"""The size limit of request bodies, and answers to HEAD."""
+"""The size limit of request bodies."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from api.middleware import BodyLimit, HeadAsGet
+from api.middleware import BodyLimit
 from api.problems import BodyTooLarge
 
 
@@ -47,30 +47,3 @@ def test_body_above_the_limit_is_refused_whatever_its_content_length(content_len
 def test_content_length_above_the_limit_is_refused_without_reading_the_body(content_length: str) -> None:
     with pytest.raises(BodyTooLarge):
         bytes_read([], limit=3, content_length=content_length)
-
-
-def answer_through_head_as_get(method: str) -> list[Message]:
-    """The messages that reach the server when the application sends its body in pieces."""
-    messages: list[Message] = []
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        assert scope["method"] == "GET"
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        for more in (True, True, False):
-            await send({"type": "http.response.body", "body": b"data: x", "more_body": more})
-
-    async def receive() -> Message:
-        return {"type": "http.disconnect"}
-
-    async def send(message: Message) -> None:
-        messages.append(message)
-
-    scope = {"type": "http", "method": method, "path": "/v1/jobs/0000/live", "headers": []}
-    asyncio.run(HeadAsGet(application)(scope, receive, send))
-    return messages
-
-
-def test_a_head_answer_has_no_body() -> None:
-    start, *pieces = answer_through_head_as_get("GET")
-    assert len(pieces) == 3
-    assert answer_through_head_as_get("HEAD") == [start, {"type": "http.response.body"}]
