@@ -43,11 +43,11 @@ def an_attempt(sessions: Sessions, job_id: str, number: int = 1, **values: Any) 
         return attempt.id
 
 
-def end_job(sessions: Sessions, job_id: str) -> None:
-    """Let a job have failed."""
+def end_job(sessions: Sessions, job_id: str, *, stored_bytes: int = 0) -> None:
+    """Let a job have failed, with so many bytes of checkpoints."""
+    ended = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
     with sessions.begin() as session:
-        values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
-        session.execute(update(Job).where(Job.id == job_id).values(values))
+        session.execute(update(Job).where(Job.id == job_id).values(**ended, checkpoint_bytes=stored_bytes))
 
 
 def metric_points(

@@ -56,7 +56,7 @@ def test_the_tag_of_a_job_changes_with_its_content(
     poll = Poll(api, url)
     poll.changes_with(touches(sessions, running.job_id, progress={"epoch": 1}))
     poll.changes_with(lambda: api.patch(url, json={"labels": {"a": "b"}}))
-    paused = api.post(f"{url}/pause")
+    paused = api.post(f"{url}/pause", headers={"If-None-Match": "*"})
     assert not poll.is_unchanged()
     assert paused.headers["etag"] == api.get(url).headers["etag"]
     poll.changes_with(end)
@@ -92,6 +92,7 @@ def test_different_queries_have_different_tags_and_none_hides_a_wrong_one(api: T
         assert tags[0] != tags[1]
         assert api.get(second_path, headers={"If-None-Match": tags[0]}).status_code == 200
     any_tag = {"If-None-Match": "*"}
+    assert api.get("/v1/jobs/NO", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"
     for part in ("", "/metrics", "/utilization", "/logs", "/events", "/attempts"):
         assert api.get(f"/v1/jobs/0000{part}", headers=any_tag).json()["type"] == "urn:hora:problem:job-not-found"
     for path in ("/v1/studies/0000", "/v1/studies/0000/report"):

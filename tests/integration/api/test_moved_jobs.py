@@ -3,31 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, ProjectUsage
-from jobs.model.states import EndReason, Status
-from tests.integration.api.starting_rows import SPEC
+from jobs.model.states import Status
+from tests.integration.api.starting_rows import SPEC, end_job
 from tests.integration.api.test_job_changes import errors, events
 
 ClientOf = Callable[..., TestClient]
 Submit = Callable[..., str]
-End = Callable[..., None]
-
-
-@pytest.fixture
-def end(sessions: Sessions) -> End:
-    """Ends a job that stores so many bytes."""
-
-    def end(job_id: str, *, stored_bytes: int = 0) -> None:
-        values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
-        with sessions.begin() as session:
-            session.execute(update(Job).where(Job.id == job_id).values(**values, checkpoint_bytes=stored_bytes))
-
-    return end
 
 
 def stored_gb(api: TestClient, project: str) -> float:
@@ -40,11 +26,11 @@ def refusal(answer: Any) -> tuple[int, str]:
 
 
 def test_an_ended_job_moves_with_its_files_and_its_gpu_hours_stay(
-    api: TestClient, submit_job: Submit, sessions: Sessions, end: End
+    api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
     api.post("/v1/projects", json={"name": "vision", "max_storage_gb": 3})
     job_id = submit_job()
-    end(job_id, stored_bytes=2 * 10**9)
+    end_job(sessions, job_id, stored_bytes=2 * 10**9)
     with sessions.begin() as session:
         month = func.date_trunc("month", func.now(), "UTC")
         session.add(ProjectUsage(project="default", month=month, slot_seconds=7200))
@@ -61,11 +47,13 @@ def test_an_ended_job_moves_with_its_files_and_its_gpu_hours_stay(
     assert api.post(f"/v1/jobs/{job_id}/clone").json()["project"] == "vision"
 
 
-def test_files_beyond_the_quota_of_the_new_project_are_refused(api: TestClient, submit_job: Submit, end: End) -> None:
+def test_files_beyond_the_quota_of_the_new_project_are_refused(
+    api: TestClient, submit_job: Submit, sessions: Sessions
+) -> None:
     api.post("/v1/projects", json={"name": "vision", "max_storage_gb": 3})
     first, second, small = submit_job(), submit_job(), submit_job()
     for job_id, stored_bytes in ((first, 2 * 10**9), (second, 2 * 10**9), (small, 0)):
-        end(job_id, stored_bytes=stored_bytes)
+        end_job(sessions, job_id, stored_bytes=stored_bytes)
     to = {"json": {"project": "vision", "name": "moved"}}
     assert api.patch(f"/v1/jobs/{first}", **to).status_code == 200
     refused = api.patch(f"/v1/jobs/{second}", **to)
@@ -76,13 +64,13 @@ def test_files_beyond_the_quota_of_the_new_project_are_refused(api: TestClient, 
     assert api.patch(f"/v1/jobs/{small}", **to).status_code == 200, "what stores nothing fits"
 
 
-def test_it_takes_the_rights_for_both_projects(api: TestClient, client_of: ClientOf, end: End) -> None:
+def test_it_takes_the_rights_for_both_projects(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
     for name, is_open in (("vision", True), ("closed", False), ("ours", False)):
         api.post("/v1/projects", json={"name": name, "is_open": is_open})
     ada, bob, eve = client_of("ada"), client_of("bob"), client_of("eve")
     api.put("/v1/projects/ours/members/bob")
     job_id = ada.post("/v1/jobs", json=SPEC).json()["id"]
-    end(job_id)
+    end_job(sessions, job_id)
 
     def status(client: TestClient, project: str) -> int:
         return client.patch(f"/v1/jobs/{job_id}", json={"project": project}).status_code
@@ -91,10 +79,8 @@ def test_it_takes_the_rights_for_both_projects(api: TestClient, client_of: Clien
     unknown = "there is no such project; there are: default, vision; did you mean vision?"
     assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"project": "visoin"})) == {"project": unknown}
     assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"project": None})).keys() == {"project"}
-    assert "belongs to ada, in the project default" in refusal(eve.post(f"/v1/jobs/{job_id}/cancel"))[1]
     why = "the project closed takes jobs only from its members and from admins"
     assert refusal(ada.patch(f"/v1/jobs/{job_id}", json={"project": "closed"})) == (403, why)
-    assert status(client_of("ada", "read"), "vision") == 403
     assert (status(ada, "vision"), status(api, "ours"), status(bob, "vision")) == (200, 200, 200)
     assert status(bob, "ours") == 403, "it is in another project now"
 

@@ -13,6 +13,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token, User
 from jobs.people import rights
 from jobs.people.tokens import new_token
+from tests.integration.api.answers import problem
 from tests.integration.api.starting_rows import TOKEN
 
 Clients = Callable[..., TestClient]
@@ -28,10 +29,7 @@ def create_token(client: TestClient, **fields: Any) -> dict[str, Any]:
 
 def why_not(answer: Any, status: int, slug: str) -> str:
     """What an answer that refuses says."""
-    document = answer.json()
-    assert (answer.status_code, document["type"]) == (status, f"urn:hora:problem:{slug}"), answer.text
-    detail: str = document["detail"]
-    return detail
+    return str(problem(answer, status, slug)["detail"])
 
 
 def with_token(client: TestClient, token: str) -> dict[str, Any]:
@@ -82,15 +80,11 @@ def test_users_list_their_own_tokens_page_by_page(api: TestClient, client_of: Cl
 
 
 def test_a_revoked_token_is_refused_at_once(client_of: Clients) -> None:
-    alice, ben, reader = client_of("alice"), client_of("ben"), client_of("alice", "read")
+    alice = client_of("alice")
     token = create_token(alice)
     assert with_token(alice, token["token"])["user"] == "alice"
-    belongs = f"the token {token['id']} belongs to alice: only they and admins may do this"
-    assert why_not(ben.delete(f"/v1/tokens/{token['id']}"), 403, "forbidden") == belongs
-    narrow = "this needs a token with the scope submit; yours has read"
-    assert why_not(reader.delete(f"/v1/tokens/{token['id']}"), 403, "forbidden") == narrow
     for strange in ("0", "x" * 40):
-        why_not(ben.delete(f"/v1/tokens/{strange}"), 404, "token-not-found")
+        why_not(alice.delete(f"/v1/tokens/{strange}"), 404, "token-not-found")
 
     assert alice.delete(f"/v1/tokens/{token['id']}").status_code == 204
     assert alice.get("/v1/me", headers={"Authorization": f"Bearer {token['token']}"}).status_code == 401
@@ -102,16 +96,14 @@ def test_a_revoked_token_is_refused_at_once(client_of: Clients) -> None:
     assert gone[0]["revoked_at"] is not None
 
 
-def test_a_token_cannot_create_one_with_a_wider_scope_or_longer_life(client_of: Clients) -> None:
+def test_a_token_cannot_create_one_with_a_longer_life_or_more_requests(client_of: Clients) -> None:
+    """Nor one with a wider scope, or for another user: `rights/table.py`."""
     until = datetime.now(UTC) + timedelta(hours=1)
     reader, submitter = client_of("rob", "read"), client_of("sue", "submit", expires_at=until, rate_limit_per_s=20)
 
     def asks(client: TestClient, **fields: Any) -> str:
         return why_not(client.post("/v1/tokens", json={"name": "more"} | fields), 403, "forbidden")
 
-    assert "scope read" in asks(reader, scope="submit")
-    assert "scope submit" in asks(submitter, scope="admin")
-    assert "only admins may create" in asks(submitter, user="rob")
     assert "expires later" in asks(submitter, expires_in_s=3700)
     assert "20 requests a second" in asks(submitter, rate_limit_per_s=21)
     assert "100 requests a second" in asks(reader, scope="read", rate_limit_per_s=101)

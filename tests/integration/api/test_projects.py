@@ -13,6 +13,7 @@ from jobs.lifecycle import leases
 from jobs.model.states import EndReason, Status
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
+from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import SPEC, a_host
 
 ClientOf = Callable[..., TestClient]
@@ -34,18 +35,10 @@ def vision(api: TestClient) -> Callable[..., dict[str, Any]]:
     return change
 
 
-def problem(answer: Any, status: int, slug: str) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    document: dict[str, Any] = answer.json()
-    assert document["type"] == f"urn:hora:problem:{slug}"
-    return document
-
-
 def field_error(answer: Any, field: str) -> str:
-    errors = problem(answer, 422, "invalid-request")["errors"]
-    assert [error["field"] for error in errors] == [field]
-    message: str = errors[0]["message"]
-    return message
+    errors = errors_of(answer)
+    assert errors.keys() == {field}
+    return errors[field]
 
 
 def test_a_project_is_created_changed_read_and_listed(api: TestClient, sessions: Sessions) -> None:

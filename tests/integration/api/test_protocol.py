@@ -91,13 +91,6 @@ def known_tag(api: TestClient, path: str) -> dict[str, str]:
     return {"If-None-Match": api.get(path).headers["etag"]}
 
 
-def test_nobody_polls_without_a_token(api: TestClient, path: str, known_tag: dict[str, str]) -> None:
-    for token in ("", "Bearer ", "Bearer hora_nobody", "Basic aG9yYQ=="):
-        answer = api.get(path, headers={**known_tag, "Authorization": token})
-        assert (answer.status_code, answer.json()["type"]) == (401, "urn:hora:problem:unauthorized")
-        assert answer.headers["www-authenticate"].startswith("Bearer")
-
-
 def test_each_poll_is_charged_once_whether_something_changed_or_not(
     client_of: Callable[..., TestClient], path: str, known_tag: dict[str, str]
 ) -> None:
@@ -116,13 +109,3 @@ def test_an_unchanged_answer_has_the_usual_headers(api: TestClient, path: str, k
     counted = 'hora_http_request_duration_seconds_count{method="GET",route="/v1/jobs/{job_id}",status="304"} 1.0'
     assert counted in api.get("/metrics").text
     assert api.head(path, headers=known_tag).status_code == 304
-
-
-def test_other_requests_with_a_known_tag_take_the_full_route(
-    api: TestClient, path: str, known_tag: dict[str, str]
-) -> None:
-    assert api.get(f"{path}?limit=1", headers=known_tag).status_code == 422
-    assert api.get("/v1/jobs/nosuchjob", headers=known_tag).json()["type"] == "urn:hora:problem:job-not-found"
-    assert api.get("/v1/jobs/NO", headers=known_tag).json()["type"] == "urn:hora:problem:job-not-found"
-    assert api.post(f"{path}/pause", headers=known_tag).status_code == 202
-    assert api.get(path, headers=known_tag).status_code == 200

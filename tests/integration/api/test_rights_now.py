@@ -18,6 +18,7 @@ from jobs.outward.webhooks.outbox import Claimed
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.placement_rows import next_page
+from tests.integration.api.answers import problem
 from tests.integration.api.starting_rows import SPEC, a_host
 
 ClientOf = Callable[..., TestClient]
@@ -27,9 +28,7 @@ URL = "https://ci.example.com/hook"
 
 def refusal(answer: Any) -> str:
     """What a 403 says."""
-    assert (answer.status_code, answer.json()["type"]) == (403, "urn:hora:problem:forbidden"), answer.text
-    detail: str = answer.json()["detail"]
-    return detail
+    return str(problem(answer, 403, "forbidden")["detail"])
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """POST /v1/jobs and clones: what is stored, what is refused, and how a repeated request is answered."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from jobs.model.states import EndReason, Status
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
 from jobs.scheduling import registration
+from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import SPEC, a_host
 from tests.integration.jobs.job_rows import a_mixed_host
 from tests.waiting import until
@@ -33,9 +33,7 @@ def how_many_jobs(sessions: Sessions) -> int:
 
 def wrong_fields(answer: Any) -> list[str]:
     """The wrong fields that a problem names."""
-    assert answer.status_code == 422, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    return [error["field"] for error in answer.json()["errors"]]
+    return [*errors_of(answer)]
 
 
 def test_the_smallest_spec_becomes_a_queued_job(api: TestClient, sessions: Sessions) -> None:
@@ -212,33 +210,6 @@ def test_a_pool_must_be_offered_and_able_to_hold_the_job(api: TestClient, sessio
     assert (host["name"], [node["name"] for node in host["nodes"]]) == ("slurm:main", ["n1", "n2"])
 
 
-STRANGE_BODIES = [
-    (b"", 422),
-    (b"{", 422),
-    (b"\xff\xfe", 422),
-    (b"null", 422),
-    (b"[" * 100_000, 422),
-    (b'{"dataset": "digits", "seed": ' + b"9" * 5000 + b"}", 422),
-    (b'{"dataset": "digits", "seed": 99999999999999999999}', 422),
-    (b'{"dataset": "digits", "name": "\\ud800"}', 422),
-    (b'{"dataset": "digits", "name": "a\\u0000"}', 422),
-    (b'{"dataset": {"source": "digits", "label": "a\\u0000"}}', 422),
-    (b'{"dataset": "digits", "labels": {"a": "\\u0000"}}', 422),
-    (b'{"dataset": "digits", "learning_rate": NaN}', 422),
-    (b'{"dataset": "digits", "dataset": "digits"}', 201),
-]
-
-
-def test_a_strange_body_is_refused_without_an_internal_error(api: TestClient, subtests: pytest.Subtests) -> None:
-    for body, status in STRANGE_BODIES:
-        with subtests.test(body=body[:60]):
-            answer = api.post("/v1/jobs", content=body, headers=JSON)
-            assert answer.status_code == status, answer.text
-    for headers in ({"Content-Type": "text/plain"}, {}):
-        answer = api.post("/v1/jobs", content=b"{}", headers=headers)
-        assert (answer.status_code, answer.json()["type"]) == (415, "urn:hora:problem:unsupported-media-type")
-
-
 def chunks(count: int) -> Iterator[bytes]:
     for _ in range(count):
         yield b" " * 65_536
@@ -290,18 +261,6 @@ def test_a_repeated_key_gets_the_first_answer_of_its_owner(
         assert wrong_fields(api.post("/v1/jobs", json=SPEC, headers=raw)) == ["Idempotency-Key"]
 
 
-def test_concurrent_submissions_with_one_key_create_one_job(api: TestClient, sessions: Sessions) -> None:
-    with ThreadPoolExecutor(8) as clients:
-        answers = list(
-            clients.map(lambda _: api.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "same"}), range(24))
-        )
-
-    assert {answer.status_code for answer in answers} == {201}
-    assert len({answer.json()["id"] for answer in answers}) == 1
-    assert sum("idempotency-replayed" not in answer.headers for answer in answers) == 1
-    assert how_many_jobs(sessions) == 1
-
-
 def test_a_key_is_looked_up_once_and_never_by_a_dry_run(api: TestClient, app: FastAPI) -> None:
     statements: list[str] = []
     event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
@@ -345,3 +304,11 @@ def test_a_wrong_clone_is_refused(api: TestClient, submit_job: Callable[..., str
     assert wrong_fields(api.post(url, content=b"[" * 50_000, headers=JSON)) == [""]
     assert api.post("/v1/jobs/0000/clone").status_code == 404
     assert how_many_jobs(sessions) == 1
+
+
+def test_a_body_that_is_no_json_is_refused(api: TestClient) -> None:
+    """What JSON is no spec: `tests/unit/jobs/model/test_spec.py`."""
+    for body in (b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"dataset": "digits", "seed": ' + b"9" * 5000 + b"}"):
+        assert wrong_fields(api.post("/v1/jobs", content=body, headers=JSON)) == [""], body[:60]
+    for headers in ({"Content-Type": "text/plain"}, {}):
+        problem(api.post("/v1/jobs", content=b"{}", headers=headers), 415, "unsupported-media-type")
