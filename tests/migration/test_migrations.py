@@ -7,9 +7,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Json, Jsonb
 from sqlalchemy import select
 
@@ -45,19 +47,6 @@ def relations(url: str) -> set[str]:
     return {name for (name,) in rows}
 
 
-def test_an_upgrade_gives_the_schema_of_the_code_and_a_downgrade_removes_it(empty: str) -> None:
-    migrations.upgrade(empty)
-    migrations.check(empty)
-    full = relations(empty)
-    assert {"jobs", "attempts", "slots", "job_events", "metric_points", "samples", "log_lines"} <= full
-    migrations.downgrade(empty, "base")
-    assert {name.lstrip("_") for name in relations(empty)} <= {"alembic_version", "alembic_version_pkc"}
-    for _ in range(2):
-        migrations.upgrade(empty)
-        assert relations(empty) == full
-    migrations.check(empty)
-
-
 def rules(url: str) -> dict[str, list[str]]:
     """The words in the definitions of all columns, constraints, indices and triggers, in any order."""
     with psycopg.connect(url) as connection:
@@ -72,30 +61,50 @@ def rules(url: str) -> dict[str, list[str]]:
     return {name: sorted(re.findall(r"\w+", definition)) for name, definition in rows}
 
 
-def test_each_downgrade_gives_back_what_the_version_before_had(empty: str) -> None:
-    versions = [f"{number:04}" for number in range(1, int(SCHEMA) + 1)]
-    had = {}
+def test_each_version_is_upgraded_to_the_schema_of_the_code_and_downgraded_to_what_was_before(empty: str) -> None:
+    versions, had = [f"{number:04}" for number in range(1, int(SCHEMA) + 1)], {}
     for version in versions:
         migrations.upgrade(empty, version)
         had[version] = rules(empty)
+    migrations.check(empty)
+    full = relations(empty)
     for table, values in (("jobs", EndReason), ("attempts", EndReason), ("job_events", EventKind)):
         assert set(values) <= set(had[SCHEMA][f"{table}.ck_{table}_{values.__name__.lower()}"])
     for version in reversed(versions[:-1]):
         migrations.downgrade(empty, version)
         assert rules(empty) == had[version]
+    migrations.downgrade(empty, "base")
+    assert {name.lstrip("_") for name in relations(empty)} <= {"alembic_version", "alembic_version_pkc"}
+    for _ in range(2):
+        migrations.upgrade(empty)
+        assert relations(empty) == full
+
+
+def add(connection: psycopg.Connection, table: str, **values: Any) -> None:
+    """Add a row to a table of any version."""
+    columns, places = SQL(", ").join(map(Identifier, values)), SQL(", ").join([SQL("%s")] * len(values))
+    query = SQL("INSERT INTO {} ({}) VALUES ({})").format(Identifier(table), columns, places)
+    connection.execute(query, [*values.values()])
+
+
+def add_job(connection: psycopg.Connection, job_id: str, **values: Any) -> None:
+    """Add a job with what the first version needed."""
+    needed = {"id": job_id, "name": "old", "owner": "me", "status": "queued", "gpus": 1, "priority": 50}
+    add(connection, "jobs", **needed | {name: Jsonb({}) for name in ("spec", "plan", "labels")} | values)
+
+
+def add_attempt(connection: psycopg.Connection, job_id: str, number: int = 1, **values: Any) -> None:
+    """Add an attempt on one host with what the first version needed."""
+    needed = {"job_id": job_id, "number": number, "host": "ha", "gpus": 1, "lease_expires_at": datetime.now(UTC)}
+    add(connection, "attempts", **needed | values)
 
 
 def test_a_job_of_the_first_version_survives_the_upgrade_and_the_downgrade(empty: str) -> None:
     migrations.upgrade(empty, "0001")
     old = {"dataset": {"source": "digits"}, "model": {"name": "lenet5"}, "max_restarts": 3}
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
-            " VALUES ('old', 'old', 'me', 'queued', %s, '{}', '{}', 1, 50)",
-            [Jsonb(old)],
-        )
-        connection.execute("INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at)"
-                           " VALUES ('old', 1, 'ha', 1, now())")  # fmt: skip
+        add_job(connection, "old", spec=Jsonb(old))
+        add_attempt(connection, "old")
     migrations.upgrade(empty)
     engine = engine_for(empty)
     with sessions_for(engine)() as session:
@@ -114,17 +123,10 @@ def test_jobs_of_earlier_studies_get_the_values_of_their_cells(empty: str) -> No
     migrations.upgrade(empty, "0023")
     cells = [{"gpus": gpus, "batch_size": batch} for gpus in (2, 1) for batch in (32, 64)]
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO studies (id, name, owner, base, grid, cells, repeats)"
-            " VALUES ('s', 's', 'me', '{}', '{}', %s, 2)",
-            [Json(cells)],
-        )
+        whole = {"base": Json({}), "grid": Json({}), "cells": Json(cells), "repeats": 2}
+        add(connection, "studies", id="s", name="s", owner="me", **whole)
         for job_id, study, cell in (("a", "s", 0), ("b", "s", 3), ("c", "s", 3), ("d", None, None)):
-            connection.execute(
-                "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority, study_id, study_cell)"
-                " VALUES (%s, 'old', 'me', 'queued', '{}', '{}', '{}', 1, 50, %s, %s)",
-                [job_id, study, cell],
-            )
+            add_job(connection, job_id, study_id=study, study_cell=cell)
     migrations.upgrade(empty)
     with psycopg.connect(empty) as connection:
         found = connection.execute("SELECT study_values::text FROM jobs ORDER BY id").fetchall()
@@ -136,18 +138,11 @@ def test_jobs_of_earlier_studies_get_the_values_of_their_cells(empty: str) -> No
 def test_slot_time_of_ended_attempts_counts_as_usage_of_the_default_project(empty: str) -> None:
     migrations.upgrade(empty, "0004")
     with psycopg.connect(empty) as connection:
-        connection.execute(
-            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority)"
-            " VALUES ('old', 'old', 'me', 'queued', '{}', '{}', '{}', 4, 50)"
-        )
+        add_job(connection, "old", gpus=4)
         spans = [("2029-12-31 22:00Z", "2030-01-01 03:00Z"), ("2030-01-15 00:00Z", "2030-01-15 01:00Z"),
                  ("2030-02-01 00:00Z", None)]  # fmt: skip
         for number, (since, until) in enumerate(spans):
-            connection.execute(
-                "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, created_at, ended_at)"
-                " VALUES ('old', %s, 'ha', 4, now(), %s, %s)",
-                [number, since, until],
-            )
+            add_attempt(connection, "old", number, gpus=4, created_at=since, ended_at=until)
     migrations.upgrade(empty)
     with psycopg.connect(empty) as connection:
         found = connection.execute("SELECT project, month, slot_seconds / 3600 FROM project_usage ORDER BY month")
@@ -168,18 +163,12 @@ def test_slot_time_of_ended_attempts_counts_in_the_fair_queue(empty: str) -> Non
             ("waits", "ada", "queued"), ("long", "ada", "queued"), ("short", "bob", "queued"), ("new", "bob", "queued"),
             ("lives", "bob", "running"), ("ended", "eve", "succeeded"),
         ):  # fmt: skip
-            connection.execute(
-                "INSERT INTO jobs (id, name, owner, project, status, spec, plan, labels, gpus, priority, ended_at)"
-                " VALUES (%s, 'old', %s, 'default', %s, '{}', '{}', '{}', 4, 50, %s)",
-                [name, owner, status, this_hour if status == "succeeded" else None],
-            )
+            ended_at = this_hour if status == "succeeded" else None
+            add_job(connection, name, owner=owner, project="default", status=status, gpus=4, ended_at=ended_at)
         for number, (job_id, gpus, since_h, until_h) in enumerate(attempts):
-            connection.execute(
-                "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, created_at, ended_at, shares)"
-                " VALUES (%s, %s, 'ha', %s, now(), %s, %s, '[]')",
-                [job_id, number, gpus, hour + timedelta(hours=since_h),
-                 None if until_h is None else hour + timedelta(hours=until_h)],
-            )  # fmt: skip
+            began, ended = (None if at_h is None else hour + timedelta(hours=at_h) for at_h in (since_h, until_h))
+            times = {"created_at": began, "ended_at": ended}
+            add_attempt(connection, job_id, number, gpus=gpus, shares=Jsonb([]), **times)
     migrations.upgrade(empty)
     with psycopg.connect(empty) as connection:
         jobs = connection.execute("SELECT id, slot_seconds, level FROM jobs ORDER BY id").fetchall()
@@ -245,43 +234,30 @@ def test_two_upgrades_at_once_take_turns(empty: str) -> None:
 def test_a_downgrade_takes_back_what_was_said_of_idle_slots_of_waits_of_changes_and_of_the_store(empty: str) -> None:
     migrations.upgrade(empty)
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(
-            "INSERT INTO jobs (id, name, owner, status, spec, plan, labels, gpus, priority, project, end_reason, idle,"
-            " copies_behind) VALUES"
-            " ('new', 'new', 'me', 'cancelled', '{}', '{}', '{}', 1, 50, 'default', 'idle', '{}', NULL),"
-            " ('behind', 'new', 'me', 'cancelled', '{}', '{}', '{}', 1, 50, 'default', 'dependency', NULL, NULL),"
-            " ('store', 'new', 'me', 'queued', '{}', '{}', '{}', 1, 50, 'default', NULL, NULL, '{\"step\": 5}')"
-        )
-        connection.execute(
-            "INSERT INTO attempts (job_id, number, host, gpus, lease_expires_at, shares, ended_at, end_reason) VALUES"
-            " ('new', 1, 'ha', 1, now(), '[]', now(), 'idle'), ('store', 1, 'ha', 1, now(), '[]', now(), 'no_store')"
-        )
-        connection.execute(
-            "INSERT INTO job_events (job_id, kind, data)"
-            " VALUES ('new', 'submitted', '{}'), ('new', 'idle_warned', '{}'), ('new', 'idle_acted', '{}'),"
-            " ('new', 'changed', '{}'), ('new', 'alert', '{}'), ('store', 'copies_behind', '{}')"
-        )
-        connection.execute(
-            "INSERT INTO webhooks (id, owner, url, events, secret) VALUES"
-            " ('both', 'me', 'https://example.com', '{job.ended,job.idle}', 's'),"
-            " ('idle', 'me', 'https://example.com', '{job.idle}', 's'),"
-            " ('alert', 'me', 'https://example.com', '{job.alert,job.idle}', 's'),"
-            " ('other', 'me', 'https://example.com', '{study.ended}', 's')"
-        )
-        connection.execute(
-            "INSERT INTO webhook_deliveries (webhook_id, event, subject_id) VALUES"
-            " ('both', 'job.idle', 'new'), ('both', 'job.ended', 'new'), ('idle', 'job.idle', 'new'),"
-            " ('alert', 'job.alert', 'new')"
-        )
+        cancelled = {"status": "cancelled", "project": "default"}
+        add_job(connection, "new", end_reason="idle", idle=Jsonb({}), **cancelled)
+        add_job(connection, "behind", end_reason="dependency", **cancelled)
+        add_job(connection, "store", project="default", copies_behind=Jsonb({"step": 5}))
+        for job_id, reason in (("new", "idle"), ("store", "no_store")):
+            add_attempt(connection, job_id, shares=Jsonb([]), ended_at=datetime.now(UTC), end_reason=reason)
+        for kind in ("submitted", "idle_warned", "idle_acted", "changed", "alert", "copies_behind"):
+            add(connection, "job_events", job_id="new", kind=kind, data=Jsonb({}))
+        hooks = {
+            "both": ["job.ended", "job.idle"], "idle": ["job.idle"], "alert": ["job.alert", "job.idle"],
+            "other": ["study.ended"],
+        }  # fmt: skip
+        for hook, events in hooks.items():
+            add(connection, "webhooks", id=hook, owner="me", url="https://example.com", events=events, secret="s")
+            for event in set(events) - {"study.ended"}:
+                add(connection, "webhook_deliveries", webhook_id=hook, event=event, subject_id="new")
     migrations.downgrade(empty, "0010")
     with psycopg.connect(empty) as connection:
         attempts = connection.execute("SELECT job_id, end_reason FROM attempts ORDER BY job_id").fetchall()
         assert attempts == [("new", "cancelled"), ("store", "host_lost")]
         jobs = connection.execute("SELECT id, end_reason FROM jobs ORDER BY id").fetchall()
         assert jobs == [("behind", "cancelled"), ("new", "cancelled"), ("store", None)]
-        hooks = connection.execute("SELECT id, events FROM webhooks ORDER BY id").fetchall()
-        assert hooks == [("both", ["job.ended"]), ("other", ["study.ended"])]
-        assert connection.execute("SELECT webhook_id, event FROM webhook_deliveries").fetchall() == [
-            ("both", "job.ended")
-        ]
+        left = connection.execute("SELECT id, events FROM webhooks ORDER BY id").fetchall()
+        assert left == [("both", ["job.ended"]), ("other", ["study.ended"])]
+        deliveries = connection.execute("SELECT webhook_id, event FROM webhook_deliveries").fetchall()
+        assert deliveries == [("both", "job.ended")]
         assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]
