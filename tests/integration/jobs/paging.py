@@ -2,46 +2,41 @@
 
 from typing import Any
 
-from sqlalchemy import Engine, TextClause, event, text
+from sqlalchemy import Engine, event, text
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle.list_sorts import FieldOrder, Order
 from jobs.lifecycle.listing import JobFilter, ListQuery, list_jobs, revisions
 from tests.integration.api.starting_rows import START
 
-MANY = 3000
 METRIC = "metrics.val/iou.x"
-# Of the succeeded ones (every fourth) four in five have an accuracy; of all, eight in nine have a plan.
-_MANY_JOBS = text("""
+LABEL = 'label.a,b "c"'
+# Few values of each, so that ties are many. Of the succeeded ones (every fourth) four in five have an accuracy; of all,
+# eight in nine have a plan. The ids are in no order.
+JOBS = text("""
     INSERT INTO jobs (id, name, owner, status, spec, plan, summary, labels, gpus, priority, created_at, started_at,
-        ended_at, paused_at, checkpoint_bytes, artifact_bytes, metrics)
-    SELECT lpad(n::text, 12, '0'), 'Name-' || n % 50, 'user-' || n % 20,
+        ended_at, paused_at, checkpoint_bytes, artifact_bytes, starred, metrics)
+    SELECT lpad((n * 7919 % 1000000)::text, 12, '0'), 'Name-' || n % 50, 'user-' || n % 20,
         (ARRAY['succeeded', 'failed', 'cancelled', 'queued'])[1 + n % 4],
         jsonb_build_object('dataset', jsonb_build_object('source', '/data/Set_' || n % 30),
-            'model', jsonb_build_object('name', 'models:net%' || n % 40)),
+            'model', jsonb_build_object('name', 'models:net%' || n % 40),
+            'params', CASE n % 7 WHEN 0 THEN '{"x": 1}' WHEN 1 THEN '{"x": "1"}' WHEN 2 THEN '{"x": true}' ELSE '{}'
+            END::jsonb),
         CASE WHEN n % 9 = 0 THEN '{}' ELSE jsonb_build_object(
             'global_batch', (32 * (n % 11))::bigint << n % 30, 'learning_rate', 0.1 / (1 + n % 13)) END,
         CASE WHEN n % 4 = 0 THEN jsonb_build_object('val_accuracy', CASE WHEN n % 5 > 0 THEN n % 17 / 17.0 END,
             'val_loss', n % 19, 'train_samples_per_s', 1e3 / (1 + n % 23)) END,
-        jsonb_build_object('team', 'Team-' || n % 100, 'Stage', 'x'), 1 + n % 8, n % 7,
+        jsonb_build_object('team', 'Team-' || n % 100, 'Stage', 'x')
+            || CASE WHEN n % 3 > 0 THEN jsonb_build_object('a,b "c"', 'v' || n % 2) ELSE '{}' END, 1 + n % 8, n % 7,
         CAST(:start AS timestamptz) + n / 3 * interval '1 second',
         CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 977) * interval '1 minute' END,
         CASE WHEN n % 4 < 3 THEN CAST(:start AS timestamptz) + (n % 983) * interval '1 hour 0.001234 seconds' END,
         CASE WHEN n % 100 = 3 THEN now() END, CASE WHEN n % 3 > 0 THEN n % 29 * 1000000000::bigint END,
-        CASE WHEN n % 5 > 0 THEN n % 31 * 500000000::bigint END,
+        CASE WHEN n % 5 > 0 THEN n % 31 * 500000000::bigint END, n % 5 = 0,
         CASE WHEN n % 7 < 5 THEN jsonb_build_object(:metric, jsonb_build_object('last', n,
-            'best', CASE WHEN n % 6 > 0 THEN n % 37 / 37.0 - 0.5 END, 'best_epoch', 3)) ELSE '{}' END
+            'best', CASE WHEN n % 6 > 0 THEN n % 37 / 32.0 - 0.5 END, 'best_epoch', 3)) ELSE '{}' END
     FROM generate_series(1, :jobs) AS n
 """).bindparams(metric=METRIC.removeprefix("metrics."))
-_FIGURES = {
-    "stored": "greatest(checkpoint_bytes + artifact_bytes, checkpoint_bytes, artifact_bytes, 0)",
-    "batch_size": "(plan -> 'global_batch')::bigint",
-    "learning_rate": "(plan -> 'learning_rate')::float8",
-    "val_accuracy": "(summary ->> 'val_accuracy')::float8",
-    "val_loss": "(summary -> 'val_loss')::float8",
-    "train_samples_per_s": "(summary -> 'train_samples_per_s')::float8",
-    METRIC: "(metrics #>> '{val/iou.x,best}')::float8",
-}
 
 
 def analyzed(engine: Engine) -> None:
@@ -50,31 +45,11 @@ def analyzed(engine: Engine) -> None:
         connection.execute(text("ANALYZE"))
 
 
-def store_all(sessions: Sessions, engine: Engine, jobs: TextClause, count: int) -> None:
-    """Store `count` jobs with one statement; the first is created at START."""
+def store_jobs(sessions: Sessions, engine: Engine, count: int) -> None:
+    """Store `count` jobs of all kinds; the first is created at START."""
     with sessions.begin() as session:
-        session.execute(jobs, {"jobs": count, "start": START})
+        session.execute(JOBS, {"jobs": count, "start": START})
     analyzed(engine)
-
-
-def store_many(sessions: Sessions, engine: Engine) -> None:
-    """Store `MANY` jobs of all kinds."""
-    store_all(sessions, engine, _MANY_JOBS, MANY)
-
-
-def in_one_sort(sessions: Sessions, condition: str, order: Order | FieldOrder) -> list[str]:
-    """The ids in one sort of all rows.
-
-    Jobs without a figure are last in both directions. Those without a time are where the latest would be, and
-    unfinished ones are the longest.
-    """
-    column, direction = order.removeprefix("-"), "DESC" if order.startswith("-") else "ASC"
-    key = _FIGURES.get(column, "ended_at - started_at" if column == "duration" else column)
-    nulls = "NULLS FIRST" if direction == "DESC" and column not in _FIGURES else "NULLS LAST"
-    query = f"""SELECT id FROM jobs WHERE {condition}
-        ORDER BY {key} {direction} {nulls}, created_at {direction}, id {direction}"""  # noqa: S608
-    with sessions() as session:
-        return list(session.scalars(text(query)))
 
 
 def every_id(sessions: Sessions, job_filter: JobFilter, order: Order | FieldOrder, *, limit: int) -> list[str]:

@@ -143,36 +143,26 @@ CONDITIONS: dict[str, Test] = {
     "gpus>=2": lambda of: of("gpus") >= 2,
     "metrics.val_loss < 0.4 or starred": lambda of: less(of("metrics.val_loss"), 0.4) or of("starred"),
     "high.val_loss>8 or mean.val_loss<1": lambda of: (of("high.val_loss") or 0) > 8 or less(of("mean.val_loss"), 1),
-    "metrics.val_loss=0.4": lambda of: of("metrics.val_loss") == 0.4,
     "metrics.val_loss!=0.4": lambda of: of("metrics.val_loss") != 0.4,
-    "rate = 1e-3": lambda of: of("rate") == 0.001,
     "name ~ ^JOB-[0-3]$": lambda of: of("name")[-1] in "0123",
-    "name !~ 3": lambda of: "3" not in of("name"),
     "notes !~ 3": lambda of: "3" not in (of("notes") or ""),
     "notes or !notes": lambda of: True,
     "!notes": lambda of: of("notes") is None,
-    "!starred": lambda of: not of("starred"),
     "starred=false": lambda of: not of("starred"),
-    "!archived": lambda of: not of("archived"),
     "paused != true": lambda of: not of("paused"),
-    "status=succeeded": lambda of: of("status") == "succeeded",
     'label.team = "a or b"': lambda of: of("label.team") == "a or b",
     "label.size<10": lambda of: int(of("label.size")) < 10,
-    "label.size=7": lambda of: of("label.size") == "7",
     "spec.params.n=12": lambda of: of("spec.params.n") in (12, "12"),
     'spec.params.n="12"': lambda of: of("spec.params.n") == "12",
     "spec.params.n>=9.5": lambda of: of("spec.params.n") in (12, "12"),
     "spec.params.lr<0.2": lambda of: of("spec.params.lr") in (0.1, 1e-05),
-    "spec.params.lr=0.00001": lambda of: of("spec.params.lr") == 1e-05,
     "spec.params.flag=false": lambda of: of("spec.params.flag") is False,
     "spec.params.flag": lambda of: of("spec.params.flag") is not None,
     '"spec.params.tags" = [ "a\\u0020or b", 1.0 ]': lambda of: of("spec.params.tags") == ["a or b", 1],
     "spec.params.net ~ VGG": lambda of: of("spec.params.net") == "vgg",
     "spec.params.net.a.b >= y": lambda of: of("spec.params.net.a.b") == "y",
     "spec.params.none": lambda of: False,
-    "spec.schedule=constant": lambda of: True,
     "spec.dataset.balance=false": lambda of: True,
-    "created=2030-01-01": lambda of: True,
     "created<=2030-01-01": lambda of: True,
     "created>2030-01-01": lambda of: False,
     "created>2030-01-01T00:00:05": lambda of: of("created") > AT,
@@ -201,12 +191,7 @@ def test_a_condition_finds_the_jobs_for_which_it_holds(
 
 
 def test_a_pattern_that_is_none_is_refused_with_its_fault(sessions: Sessions) -> None:
-    for pattern, fault in {
-        "((a": "parentheses",
-        "[b": "brackets",
-        "(a{255}){255}": "regular expression",
-        "*": "quant",
-    }.items():
+    for pattern, fault in {"((a": "parentheses", "(a{255}){255}": "regular expression", "*": "quant"}.items():
         job_filter = JobFilter(where=(parsed("name ~ x"), parsed(f"starred or notes !~ {pattern}")))
         with sessions() as session, pytest.raises(WrongPattern, match=fault) as caught:
             list_jobs(session, ListQuery(job_filter))
@@ -262,12 +247,9 @@ def test_groups_are_all_jobs_with_equal_values_and_their_conditions_find_them(
                 for metric in group.metrics:
                     read = [read_column(one, f"metrics.{metric.name}") for one in members]
                     values = [value for value in read if value is not None]
-                    assert (metric.n, metric.min, metric.max) == (
-                        len(values),
-                        min(values, default=None),
-                        max(values, default=None),
-                    )
-                    assert metric.mean == (pytest.approx(sum(values) / len(values)) if values else None)
+                    mean = pytest.approx(sum(values) / len(values)) if values else None
+                    figures = (len(values), min(values, default=None), max(values, default=None), mean)
+                    assert (metric.n, metric.min, metric.max, metric.mean) == figures
 
 
 def test_groups_are_of_the_jobs_that_a_filter_finds(sessions: Sessions, job_ids: list[str]) -> None:

@@ -1,10 +1,8 @@
 """A delivery is written with the end that it reports, once for each subscribed webhook, and settled once."""
 
-import json
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from sqlalchemy import func, select, update
 
@@ -31,12 +29,14 @@ def a_webhook(
     owner: str = "me",
     events: Sequence[str] = (JOB_ENDED, STUDY_ENDED),
     project: str | None = None,
+    **fields: str,
 ) -> str:
     with sessions.begin() as session:
         store_token(session, f"hora_{owner}", user=owner, scope=Scope.SUBMIT)
         if project is not None:
             session.merge(ProjectMember(project=project, user_name=owner))
-        return store.create(session, owner=owner, url="https://x.example.com/", events=events, project=project).id
+        fields = {"url": "https://x.example.com/"} | fields
+        return store.create(session, owner=owner, events=events, project=project, **fields).id
 
 
 def end_studies(sessions: Sessions) -> list[str]:
@@ -55,14 +55,17 @@ def claim(sessions: Sessions, *, lease_s: float = 60, besides: Sequence[str] = (
         return outbox.claim(session, lease_s=lease_s, besides=besides)
 
 
+def claimed_end(sessions: Sessions) -> Claimed:
+    """The delivery of the end of a new job, claimed."""
+    job_rows.cancel(sessions, job_rows.a_job(sessions, name="first"))
+    claimed = claim(sessions)
+    assert claimed is not None
+    return claimed
+
+
 def settle(sessions: Sessions, claimed: Claimed, answer: Answer) -> Verdict | None:
     with sessions.begin() as session:
         return outbox.settle(session, claimed, answer, jitter=0)
-
-
-def messages(sessions: Sessions) -> list[dict[str, Any]]:
-    """The messages of all deliveries, as they are sent."""
-    return [json.loads(json.dumps(one.payload)) for one in iter(lambda: claim(sessions, lease_s=600), None)]
 
 
 def the_delivery(sessions: Sessions) -> WebhookDelivery:
@@ -155,15 +158,12 @@ def test_a_study_ends_once_when_its_last_two_jobs_end_at_once(sessions: Sessions
 
 def test_a_delivery_belongs_to_one_sender_until_its_lease_expires(sessions: Sessions) -> None:
     a_webhook(sessions)
-    job_id = job_rows.a_job(sessions, name="first")
-    job_rows.cancel(sessions, job_id)
-    first = claim(sessions)
-    assert first is not None
+    first = claimed_end(sessions)
     assert (first.attempt, first.event, first.payload["job"]["name"]) == (1, JOB_ENDED, "first")
     assert claim(sessions) is None
     with sessions.begin() as session:  # the sender died
         session.execute(update(WebhookDelivery).values(next_at=func.now()))
-        session.execute(update(Job).where(Job.id == job_id).values(name="another"))
+        session.execute(update(Job).values(name="another"))
     second = claim(sessions)
     assert second is not None
     assert (second.id, second.attempt, second.payload) == (first.id, 2, first.payload)
@@ -176,9 +176,7 @@ def test_a_delivery_belongs_to_one_sender_until_its_lease_expires(sessions: Sess
 
 def test_a_delivery_that_failed_is_due_again_after_a_pause(sessions: Sessions) -> None:
     a_webhook(sessions)
-    job_rows.cancel(sessions, job_rows.a_job(sessions))
-    claimed = claim(sessions)
-    assert claimed is not None
+    claimed = claimed_end(sessions)
     assert settle(sessions, claimed, Answer(429, retry_after="100")) is Verdict.AGAIN
     row = the_delivery(sessions)
     assert row.next_at is not None
@@ -191,10 +189,8 @@ def test_a_delivery_that_failed_is_due_again_after_a_pause(sessions: Sessions) -
 
 def test_a_claim_skips_webhooks_that_are_being_sent_to(sessions: Sessions) -> None:
     a_webhook(sessions), a_webhook(sessions, owner="another", project="default")
-    for name in ("first", "second"):
-        job_rows.cancel(sessions, job_rows.a_job(sessions, name=name))
-    first = claim(sessions)
-    assert first is not None
+    first = claimed_end(sessions)
+    job_rows.cancel(sessions, job_rows.a_job(sessions, name="second"))
     second = claim(sessions, besides=[first.webhook_id])
     assert second is not None
     assert first.webhook_id != second.webhook_id
@@ -212,10 +208,8 @@ def state(sessions: Sessions, webhook_id: str) -> tuple[bool, list[str | None]]:
 
 def test_a_webhook_whose_receiver_is_gone_is_disabled_and_its_deliveries_given_up(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    for _ in range(2):
-        job_rows.cancel(sessions, job_rows.a_job(sessions))
-    claimed = claim(sessions)
-    assert claimed is not None
+    claimed = claimed_end(sessions)
+    job_rows.cancel(sessions, job_rows.a_job(sessions))
     assert settle(sessions, claimed, Answer(410)) is Verdict.GONE
     assert state(sessions, webhook) == (
         True,
@@ -225,9 +219,7 @@ def test_a_webhook_whose_receiver_is_gone_is_disabled_and_its_deliveries_given_u
 
 def test_a_delivery_of_a_webhook_disabled_meanwhile_is_not_tried_again(sessions: Sessions) -> None:
     webhook = a_webhook(sessions)
-    job_rows.cancel(sessions, job_rows.a_job(sessions))
-    claimed = claim(sessions)
-    assert claimed is not None
+    claimed = claimed_end(sessions)
     with sessions.begin() as session:
         store.set_disabled(session, session.get_one(Webhook, webhook), True)
     assert settle(sessions, claimed, Answer(503)) is None
@@ -260,13 +252,10 @@ def test_a_deleted_webhook_loses_its_secret_and_is_later_removed_with_its_delive
 
 def some_mail(sessions: Sessions, owner: str = "me") -> str:
     """A webhook that sends mail, and a ping for it."""
+    webhook_id = a_webhook(sessions, owner=owner, url="mailto:a@example.org", format_="mail")
     with sessions.begin() as session:
-        store_token(session, f"hora_{owner}", user=owner, scope=Scope.SUBMIT)
-        webhook = store.create(
-            session, owner=owner, url="mailto:a@example.org", events=[JOB_ENDED], project=None, format_="mail"
-        )
-        outbox.add_ping(session, webhook.id)
-        return webhook.id
+        outbox.add_ping(session, webhook_id)
+    return webhook_id
 
 
 def test_mail_beyond_that_of_an_hour_waits_for_the_next_one(sessions: Sessions) -> None:

