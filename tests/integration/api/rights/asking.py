@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fastapi import FastAPI
 
-HOST = "hora.test"
+HOST, CLIENT = "hora.test", "192.0.2.1"
 
 
 class Reply(NamedTuple):
@@ -32,7 +32,7 @@ async def ask(app: FastAPI, method: str, address: str, headers: Mapping[str, str
     scope = {
         "type": "http", "http_version": "1.1", "method": method, "scheme": "http", "path": path,
         "raw_path": path.encode(),
-        "query_string": query.encode(), "root_path": "", "client": ("192.0.2.1", 1), "server": (HOST, 80),
+        "query_string": query.encode(), "root_path": "", "client": (CLIENT, 1), "server": (HOST, 80),
         "headers": [(name.lower().encode(), value.encode()) for name, value in fields.items()],
     }  # fmt: skip
     messages: list[dict[str, Any]] = []

@@ -55,6 +55,7 @@ class Case:
     sessions: bool = True  # whether a session may, as its token may
     writes: bool = True  # whether an allowed call with a method that changes things always changes something
     shows: tuple[Shown, ...] = ()
+    audited: str = ""  # what the audit log has of it, if it is not what `AUDITED` says
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class Row:
     needs: Scope | None
     cases: tuple[Case, ...]
     why: str = ""  # why it is public
+
+    def audited(self, case: Case) -> str:
+        """What an allowed call leaves in the audit log."""
+        return case.audited or AUDITED.get(self.route, "")
 
     @property
     def method(self) -> str:
@@ -88,74 +93,37 @@ def row(route: str, needs: Scope, *cases: Case) -> Row:
     return Row(route, needs, cases or (Case(),))
 
 
-def of_each_job(ok: int = 200, **values: Any) -> tuple[Case, ...]:
-    """The jobs of all kinds of owners, which everybody may read."""
-    return tuple(Case(name, ok=ok, **values) for name in ("queued_job", "left_job", "shut_job"))
+# Who may control the objects of each kind: the members of their project, and their owners. Of the hooks each owner sees
+# their own.
+OF_JOBS = {"paused": "alice bob", "open": "alice", "left": "alice bob ella", "shut": ""}
+CONTROL = {
+    **{kind: {f"{name}_{kind}": may for name, may in OF_JOBS.items()} for kind in ("job", "study")},
+    "article": {"article": "alice bob", "open_article": "alice", "left_article": "alice bob ella"},
+    "hook": {"hook": "alice", "own_hook": "alice", "left_hook": "ella", "weak_hook": ""},
+    "view": {"view": "alice bob", "left_view": "alice bob", "own_view": "alice", "shut_view": ""},
+}
+# With these, no message is sent and no job resumed: it takes an owner who may do so now.
+POWERLESS = ("left", "shut", "weak")
 
 
-def steered(ok: int, kind: str, **values: Any) -> tuple[Case, ...]:
-    """The jobs or studies (`kind`) of all kinds of owners, who steer them, as the members of their projects do."""
-    return (
-        Case(f"paused_{kind}", "alice bob", ok, **values),
-        Case(f"open_{kind}", "alice", ok, **values),
-        Case(f"left_{kind}", "alice bob ella", ok, **values),
-        Case(f"shut_{kind}", "", ok, **values),
+def of_each(kind: str, ok: int, *, needs_owner: bool = False, **values: Any) -> tuple[Case, ...]:
+    """The objects of a kind, of all kinds of owners."""
+    values = {"refused": UNSEEN if kind == "hook" else FORBIDDEN} | values
+    return tuple(
+        Case(name, may, ok, blocked=needs_owner and name.startswith(POWERLESS), **values)
+        for name, may in CONTROL[kind].items()
     )
 
 
-def resumed(kind: str) -> tuple[Case, ...]:
-    """The same, resumed: it takes an owner who may submit now."""
-    return (
-        Case(f"paused_{kind}", "alice bob", 202),
-        Case(f"open_{kind}", "alice", 202),
-        Case(f"left_{kind}", "alice bob ella", blocked=True),
-        Case(f"shut_{kind}", "", blocked=True),
-    )
-
-
-def of_each_article(ok: int, **values: Any) -> tuple[Case, ...]:
-    """An article of a closed project, one of an open project, and one whose owner is no member any more."""
-    return (
-        Case("article", "alice bob", ok, **values),
-        Case("open_article", "alice", ok, **values),
-        Case("left_article", "alice bob ella", ok, **values),
-    )
-
-
-def of_each_hook(ok: int, **values: Any) -> tuple[Case, ...]:
-    """The webhooks of all kinds of owners: each owner sees their own."""
-    return (
-        Case("hook", "alice", ok, refused=UNSEEN, **values),
-        Case("own_hook", "alice", ok, refused=UNSEEN, **values),
-        Case("left_hook", "ella", ok, refused=UNSEEN, **values),
-        Case("weak_hook", "", ok, refused=UNSEEN, **values),
-    )
-
-
-def of_each_view(ok: int, **values: Any) -> tuple[Case, ...]:
-    """The views of all kinds of owners: their own they change themselves, those of a project its members."""
-    return (
-        Case("view", "alice bob", ok, **values),
-        Case("left_view", "alice bob", ok, **values),
-        Case("own_view", "alice", ok, **values),
-        Case("shut_view", "", ok, **values),
-    )
-
-
-def sending(ok: int, **values: Any) -> tuple[Case, ...]:
-    """The same, made to send: it takes an owner who may have the webhook now."""
-    return (
-        Case("hook", "alice", ok, refused=UNSEEN, **values),
-        Case("own_hook", "alice", ok, refused=UNSEEN, **values),
-        Case("left_hook", "ella", refused=UNSEEN, blocked=True, **values),
-        Case("weak_hook", "", refused=UNSEEN, blocked=True, **values),
-    )
+def read_of(kind: str, ok: int = 200, **values: Any) -> tuple[Case, ...]:
+    """Jobs or studies of all kinds of owners, which everybody may read."""
+    return tuple(Case(f"{name}_{kind}", ok=ok, **values) for name in ("paused", "left", "shut"))
 
 
 def deleted(kind: str) -> tuple[Case, ...]:
     """The jobs or studies (`kind`) of all kinds of owners, or what they left: only if they have ended."""
     return (
-        *steered(409, kind),
+        *of_each(kind, 409),
         Case(f"ended_{kind}", "alice bob", 204),
         Case(f"ended_left_{kind}", "alice bob ella", 204),
         Case(f"ended_shut_{kind}", "", 204),
@@ -173,6 +141,11 @@ TOKENS = (
     Case("admin_token", "", needs=ADMIN),
     Case("token_of_dora", "dora"),
 )
+VERBS = {"cancel": "led", "pause": "d", "resume": "d"}
+MADE = ("view", "webhook", "article")
+READ_BY_ALL = (
+    "jobs", "jobs/count", "studies", "hosts", "models", "me", "queue", "projects", "usage", "articles", "datasets",
+)  # fmt: skip
 READ_OF_JOB = ("", "/analysis", "/advice", "/metrics", "/utilization", "/logs", "/attempts", "/media")
 
 ROWS = (
@@ -189,21 +162,20 @@ ROWS = (
     public("GET /help/{path:path}", "this documentation", Case("README.html")),
     public("GET /login", "who has the code of a link gets the session", Case(query="?code=hora_link", ok=303)),
     row("POST /logout", READ, Case(ok=204, writes=False)),
+    *(row(f"GET /v1/{path}", READ) for path in READ_BY_ALL),
     # Jobs
-    row("GET /v1/jobs", READ),
-    row("GET /v1/jobs/count", READ),
     row("GET /v1/jobs/groups", READ, Case(query="?by=owner")),
-    *(row(f"GET /v1/jobs/{{job_id}}{part}", READ, *of_each_job()) for part in READ_OF_JOB),
-    row("GET /v1/jobs/{job_id}/events", READ, *of_each_job(), *of_each_job(headers=STREAM)),
+    *(row(f"GET /v1/jobs/{{job_id}}{part}", READ, *read_of("job")) for part in READ_OF_JOB),
+    row("GET /v1/jobs/{job_id}/events", READ, *read_of("job"), *read_of("job", headers=STREAM)),
     row("GET /v1/events", READ, Case(headers=STREAM)),
     row("GET /v1/metrics", READ, Case(query="?job={queued_job}&job={left_job}&name=loss")),
-    row("GET /v1/jobs/{job_id}/artifacts", READ, *of_each_job()),
+    row("GET /v1/jobs/{job_id}/artifacts", READ, *read_of("job")),
     row("DELETE /v1/jobs/{job_id}/artifacts", SUBMIT, *deleted("job")),
     row("DELETE /v1/jobs/{job_id}", SUBMIT, *deleted("job")),
     row("GET /v1/jobs/{job_id}/artifacts.tar", READ, Case("ended_job", query="?path=model.weights.h5")),
     row("GET /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
     row("HEAD /v1/jobs/{job_id}/artifacts/{path:path}", READ, Case("ended_job model.weights.h5")),
-    row("GET /v1/jobs/{job_id}/checkpoints", READ, *of_each_job(409)),  # these stacks have no store
+    row("GET /v1/jobs/{job_id}/checkpoints", READ, *read_of("job", 409)),  # these stacks have no store
     row("GET /v1/jobs/{job_id}/checkpoints/{attempt}/{step}/{path:path}", READ, Case("ended_job 1 8 x.npz", ok=409)),
     row("HEAD /v1/jobs/{job_id}/checkpoints/{attempt}/{step}/{path:path}", READ, Case("ended_job 1 8 x.npz", ok=409)),
     row(
@@ -234,27 +206,25 @@ ROWS = (
     ),
     row(
         "PATCH /v1/jobs/{job_id}", SUBMIT,
-        *steered(200, "job", body={"priority": 10, "labels": {"team": "a"}}),
+        *of_each("job", 200, body={"priority": 10, "labels": {"team": "a"}}),
         Case("ended_job", "alice bob", 200, body={"name": "kept"}),
         Case("ended_job", "alice bob", 409, body={"priority": 10}),
         Case("ended_job", "alice bob", 200, body={"archived": True}),
         Case("queued_job", "alice bob", 409, body={"archived": True}),
         Case("ended_job", "alice bob", 200, body={"project": "default"}),
     ),
-    row("POST /v1/jobs/{job_id}/cancel", SUBMIT, *steered(202, "job"), Case("ended_job", "alice bob", 409)),
+    row("POST /v1/jobs/{job_id}/cancel", SUBMIT, *of_each("job", 202), Case("ended_job", "alice bob", 409)),
     row(
         "POST /v1/jobs/{job_id}/pause", SUBMIT,
-        *steered(202, "job", writes=False), Case("queued_job", "alice bob", 202),
+        *of_each("job", 202, writes=False), Case("queued_job", "alice bob", 202),
     ),
     row(
         "POST /v1/jobs/{job_id}/resume", SUBMIT,
-        *resumed("job"), Case("ended_job", "alice bob", 409), Case("paused_script", "alice", 202, needs=CODE),
+        *of_each("job", 202, needs_owner=True),
+        Case("ended_job", "alice bob", 409), Case("paused_script", "alice", 202, needs=CODE),
     ),
     # Studies
-    row("GET /v1/studies", READ),
-    row("GET /v1/studies/{study_id}", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
-    row("GET /v1/studies/{study_id}/curves", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
-    row("GET /v1/studies/{study_id}/report", READ, Case("paused_study"), Case("left_study"), Case("shut_study")),
+    *(row(f"GET /v1/studies/{{study_id}}{part}", READ, *read_of("study")) for part in ("", "/curves", "/report")),
     row(
         "POST /v1/studies", SUBMIT,
         Case(ok=201, body=GRID | {"base": SPEC}),
@@ -264,19 +234,19 @@ ROWS = (
     ),
     row(
         "PATCH /v1/studies/{study_id}", SUBMIT,
-        *steered(409, "study", body={"project": "another"}),  # they have not ended
+        *of_each("study", 409, body={"project": "another"}),  # they have not ended
         Case("ended_study", "alice bob", 200, body={"project": "default"}),
         Case("ended_left_study", "alice bob ella", 200, body={"project": "default"}),
         Case("ended_shut_study", "", 200, body={"project": "vision"}),
     ),
     row("DELETE /v1/studies/{study_id}", SUBMIT, *deleted("study")),
-    row("POST /v1/studies/{study_id}/cancel", SUBMIT, *steered(202, "study")),
-    row("POST /v1/studies/{study_id}/pause", SUBMIT, *steered(202, "study")),
+    row("POST /v1/studies/{study_id}/cancel", SUBMIT, *of_each("study", 202)),
+    row("POST /v1/studies/{study_id}/pause", SUBMIT, *of_each("study", 202)),
     row(
         "POST /v1/studies/{study_id}/resume", SUBMIT,
-        *resumed("study"), Case("paused_scripts", "alice", 202, needs=CODE),
+        *of_each("study", 202, needs_owner=True), Case("paused_scripts", "alice", 202, needs=CODE),
     ),
-    row("POST /v1/studies/{study_id}/notes", SUBMIT, *steered(201, "study", body={"text": "so far"})),
+    row("POST /v1/studies/{study_id}/notes", SUBMIT, *of_each("study", 201, body={"text": "so far"})),
     # Code
     row(
         "POST /v1/code", CODE,
@@ -301,15 +271,12 @@ ROWS = (
         Case("sent_code used_code", may="dora", refused="404 code-not-found"),
     ),
     # Hosts and what a spec can name
-    row("GET /v1/hosts", READ),
     row("GET /v1/hosts/{name}", READ, Case("ha")),
     row("GET /v1/hosts/{name}/utilization", READ, Case("ha")),
     row("POST /v1/hosts/{name}/drain", ADMIN, Case("ha")),
     row("POST /v1/hosts/{name}/undrain", ADMIN, Case("drained")),
     row("DELETE /v1/hosts/{name}", ADMIN, Case("lost", ok=204)),
-    row("GET /v1/models", READ),
     # People
-    row("GET /v1/me", READ),
     row(
         "POST /v1/tokens", READ,
         Case(ok=201, body={"name": "x", "scope": "read"}),
@@ -336,14 +303,11 @@ ROWS = (
     row("GET /v1/users", ADMIN),
     row(
         "PATCH /v1/users/{user_name}", ADMIN,
-        Case("dora", body={"disabled": True}), Case("fred", body={"disabled": False}),
+        Case("dora", body={"disabled": True}), Case("fred", body={"disabled": False}, audited="user.enabled"),
     ),
     row("GET /v1/audit", ADMIN),
     # Projects
-    row("GET /v1/queue", READ),
-    row("GET /v1/projects", READ),
     row("GET /v1/projects/{project}", READ, Case("vision"), Case("default")),
-    row("GET /v1/usage", READ),
     row("POST /v1/projects", ADMIN, Case(ok=201, body={"name": "new"})),
     row("PATCH /v1/projects/{project}", ADMIN, Case("vision", body={"is_open": True})),
     row("PUT /v1/projects/{project}/members/{user_name}", ADMIN, Case("vision ella")),
@@ -361,8 +325,8 @@ ROWS = (
         Case(ok=201, body={"name": "new", "project": "vision"}, may="alice bob"),
         Case(ok=201, body={"name": "new", "project": "default"}, may=""),
     ),
-    row("PATCH /v1/views/{view_id}", SUBMIT, *of_each_view(200, body={"name": "newer"})),
-    row("DELETE /v1/views/{view_id}", SUBMIT, *of_each_view(204)),
+    row("PATCH /v1/views/{view_id}", SUBMIT, *of_each("view", 200, body={"name": "newer"})),
+    row("DELETE /v1/views/{view_id}", SUBMIT, *of_each("view", 204)),
     # Webhooks
     row(
         "GET /v1/webhooks", READ,
@@ -374,22 +338,21 @@ ROWS = (
         Case(ok=201, body={"url": URL}),
         Case(ok=201, body={"url": URL, "project": "vision"}, may="alice bob"),
     ),
-    row("GET /v1/webhooks/{webhook_id}", READ, *of_each_hook(200)),
-    row("GET /v1/webhooks/{webhook_id}/deliveries", READ, *of_each_hook(200)),
+    row("GET /v1/webhooks/{webhook_id}", READ, *of_each("hook", 200)),
+    row("GET /v1/webhooks/{webhook_id}/deliveries", READ, *of_each("hook", 200)),
     row(
         "PATCH /v1/webhooks/{webhook_id}", SUBMIT,
-        *of_each_hook(200, body={"disabled": True}),
-        *sending(200, body={"disabled": False}, writes=False),
+        *of_each("hook", 200, body={"disabled": True}),
+        *of_each("hook", 200, needs_owner=True, body={"disabled": False}, writes=False),
     ),
-    row("DELETE /v1/webhooks/{webhook_id}", SUBMIT, *of_each_hook(204)),
-    row("POST /v1/webhooks/{webhook_id}/test", SUBMIT, *sending(202)),
+    row("DELETE /v1/webhooks/{webhook_id}", SUBMIT, *of_each("hook", 204)),
+    row("POST /v1/webhooks/{webhook_id}/test", SUBMIT, *of_each("hook", 202, needs_owner=True)),
     row(
         "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", SUBMIT,
         Case("hook delivery", "alice", 202, refused=UNSEEN),
         Case("left_hook left_delivery", "ella", refused=UNSEEN, blocked=True),
     ),
     # Articles
-    row("GET /v1/articles", READ),
     row(
         "POST /v1/articles", SUBMIT,
         Case(ok=201, body={"title": "new"}),
@@ -398,10 +361,9 @@ ROWS = (
     row("GET /v1/articles/{article_id}", READ, Case("article"), Case("left_article")),
     row("GET /v1/articles/{article_id}/versions", READ, Case("article"), Case("left_article")),
     row("GET /v1/articles/{article_id}/export", READ, Case("article", query="?format=markdown")),
-    row("PATCH /v1/articles/{article_id}", SUBMIT, *of_each_article(200, body={"version": 1, "text": "new"})),
-    row("DELETE /v1/articles/{article_id}", SUBMIT, *of_each_article(204)),
+    row("PATCH /v1/articles/{article_id}", SUBMIT, *of_each("article", 200, body={"version": 1, "text": "new"})),
+    row("DELETE /v1/articles/{article_id}", SUBMIT, *of_each("article", 204)),
     # Data
-    row("GET /v1/datasets", READ),
     row("GET /v1/datasets/{dataset}", READ, Case("chips"), Case("digits")),
     row("GET /v1/datasets/{dataset}/versions/{version}", READ, Case("chips 1")),
     row("GET /v1/datasets/{dataset}/versions/{version}/samples", READ, Case("chips 1")),
@@ -425,3 +387,37 @@ ROWS = (
     ),
     row("DELETE /v1/uploads/{upload_id}", SUBMIT, Case("upload", "alice", 204)),
 )  # fmt: skip
+
+
+# What an allowed call that writes leaves in the audit log: the action, and the subject, if that is neither the id of
+# what was made nor the first object.
+AUDITED = {
+    "POST /v1/jobs": "job.submitted", "POST /v1/imports": "job.imported", "POST /v1/jobs/{job_id}/clone": "job.cloned",
+    "PATCH /v1/jobs/{job_id}": "job.changed", "DELETE /v1/jobs/{job_id}": "job.deleted",
+    "DELETE /v1/jobs/{job_id}/artifacts": "job.artifacts_removed",
+    **{f"POST /v1/jobs/{{job_id}}/{verb}": f"job.{verb}{end}" for verb, end in VERBS.items()},
+    "POST /v1/studies": "study.submitted", "POST /v1/studies/{study_id}/notes": "study.noted {object}",
+    "PATCH /v1/studies/{study_id}": "study.changed", "DELETE /v1/studies/{study_id}": "study.deleted",
+    **{f"POST /v1/studies/{{study_id}}/{verb}": f"study.{verb}{end}" for verb, end in VERBS.items()},
+    "POST /v1/code": "code.sent", "DELETE /v1/hosts/{name}": "host.forgotten",
+    "POST /v1/hosts/{name}/drain": "host.drained", "POST /v1/hosts/{name}/undrain": "host.undrained",
+    "POST /v1/tokens": "token.created", "DELETE /v1/tokens/{token_id}": "token.revoked",
+    "POST /v1/login-links": "login_link.created {person}", "PATCH /v1/users/{user_name}": "user.disabled",
+    "POST /v1/projects": "project.created new", "PATCH /v1/projects/{project}": "project.changed",
+    "PUT /v1/projects/{project}/members/{user_name}": "project.member_added",
+    "DELETE /v1/projects/{project}/members/{user_name}": "project.member_removed",
+    **{f"POST /v1/{noun}s": f"{noun}.created" for noun in MADE},
+    **{f"PATCH /v1/{noun}s/{{{noun}_id}}": f"{noun}.changed" for noun in MADE},
+    **{f"DELETE /v1/{noun}s/{{{noun}_id}}": f"{noun}.deleted" for noun in MADE},
+    "POST /v1/webhooks/{webhook_id}/test": "webhook.tested",
+    "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "webhook.redelivered",
+    "POST /v1/datasets": "dataset.registered stones@1",
+    "DELETE /v1/datasets/{dataset}/versions/{version}": "dataset.removed chips@1",
+    "POST /v1/uploads": "upload.started", "DELETE /v1/uploads/{upload_id}": "upload.removed",
+}  # fmt: skip
+
+
+UNAUDITED = {
+    "PUT /v1/uploads/{upload_id}/content": "one of thousands of pieces of an upload, whose start and dataset are there",
+    "POST /logout": "tested with a session: tests/integration/api/test_audit.py",
+}

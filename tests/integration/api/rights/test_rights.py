@@ -15,15 +15,18 @@ from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from api.main import app_for
 from jobs.db.engine import engine_for, sessions_for
+from jobs.db.tables import AuditEntry, Token
 from jobs.model.scopes import Scope
+from jobs.people.tokens import token_sha256
 from jobs.runtime.settings import Settings
 from tests.conftest import a_clone
 from tests.integration.api.rights import world as people
-from tests.integration.api.rights.asking import Reply, ask
-from tests.integration.api.rights.table import FORBIDDEN, ROWS, SAFE, Case, Row, Shown
+from tests.integration.api.rights.asking import CLIENT, Reply, ask
+from tests.integration.api.rights.table import AUDITED, FORBIDDEN, ROWS, SAFE, UNAUDITED, Case, Row, Shown
 from tests.integration.api.rights.world import ASKERS, Asker, World, rows_written
 
 NO_TOKEN = "401 unauthorized"
@@ -100,6 +103,7 @@ class Outcome(NamedTuple):
     reply: Reply
     rows_written: int
     is_file_changed: bool
+    audited: list[Any]
 
 
 def try_case(world: World, portal: BlockingPortal, row: Row, case: Case, asker: Asker) -> Outcome:
@@ -112,7 +116,27 @@ def try_case(world: World, portal: BlockingPortal, row: Row, case: Case, asker: 
     with world.undone() as connection:
         files = world.files()
         reply: Reply = portal.call(partial(ask, world.app, row.method, address, headers, body))
-        return Outcome(reply, rows_written(connection), world.files() != files)
+        written = rows_written(connection)
+        return Outcome(reply, written, world.files() != files, connection.execute(ENTRIES).all() if written else [])
+
+
+ENTRIES = select(
+    AuditEntry.action, AuditEntry.subject, AuditEntry.actor, Token.sha256, AuditEntry.request_id, AuditEntry.address
+).join(Token, Token.id == AuditEntry.token_id)
+
+
+def expected_entries(row: Row, case: Case, asker: Asker, reply: Reply, ids: dict[str, str]) -> list[tuple[str, ...]]:
+    """What the audit log must have of an allowed call."""
+    action, _, subject = row.audited(case).partition(" ")
+    if not action:
+        return []
+    if not subject:
+        document = json.loads(reply.body or "{}")
+        subject = (document.get("id") if reply.status == 201 else "") or case.objects or document["digest"]
+    subject = filled(subject, {"person": asker.person, "object": case.objects})
+    subject = ids.get(subject.split()[0], subject.split()[0])
+    by = (asker.person, token_sha256(asker.token), reply.headers["x-request-id"], CLIENT)
+    return [(action, subject, *by)]
 
 
 def problem_of(outcome: Outcome, row: Row, case: Case, asker: Asker, ids: dict[str, str]) -> str | None:
@@ -128,8 +152,10 @@ def problem_of(outcome: Outcome, row: Row, case: Case, asker: Asker, ids: dict[s
         if outcome.rows_written or outcome.is_file_changed:
             return f"got {expected}, but it changed something: {outcome}"
         return None
-    if case.ok < 300 and case.writes and row.method not in SAFE and not outcome.rows_written:
-        return f"got {expected}, but it wrote nothing"
+    if case.ok < 300 and case.writes and row.method not in SAFE:
+        entries = expected_entries(row, case, asker, reply, ids)
+        if not outcome.rows_written or outcome.audited != entries:
+            return f"got {expected}, but it wrote {outcome.rows_written} rows, and {outcome.audited}, not {entries}"
     wrongly_shown = [one.name for one in case.shows if (f'"{ids[one.name]}"' in reply.body) != is_shown(one, asker)]
     return f"got {expected}, but it shows or lacks {wrongly_shown}" if wrongly_shown else None
 
@@ -174,3 +200,7 @@ def test_every_route_has_a_row_and_every_row_a_route() -> None:
     assert sorted(set(rows) - routes) == [], "these rows have no route"
     assert len(rows) == len(set(rows))
     assert all(row.why for row in ROWS if row.needs is None), "a row of a public route says why it is public"
+
+
+def test_every_route_that_changes_something_says_what_the_audit_log_has_of_it() -> None:
+    assert {row.route for row in ROWS if row.method not in SAFE} == AUDITED.keys() | UNAUDITED.keys()

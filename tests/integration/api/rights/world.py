@@ -68,6 +68,11 @@ class Asker:
     is_session: bool = False
     has_csrf: bool = True
 
+    @property
+    def token(self) -> str:
+        """The text of its token."""
+        return "hora_session" if self.is_session else self.headers["Authorization"].partition(" ")[2]
+
 
 def _bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
@@ -159,14 +164,8 @@ def make(sessions: Sessions, settings: Settings) -> dict[str, str]:
         _make_people(session)
         _make_hosts(session)
         ids = digests | _make_scripts(session, digests["used_code"]) | _make_code_uploads(session, settings)
-        ids |= (
-            _make_jobs(session)
-            | _make_studies(session)
-            | _make_webhooks(session)
-            | _make_views(session)
-            | _make_articles(session)
-            | _make_data(session)
-        )
+        for make_some in (_make_jobs, _make_studies, _make_webhooks, _make_views, _make_articles, _make_data):
+            ids |= make_some(session)
         ids |= _make_tokens(session) | _make_run_uploads(session, settings)
     artifacts = settings.runs_dir / ids["ended_job"] / "artifacts"
     artifacts.mkdir(parents=True)
@@ -224,34 +223,29 @@ def _make_jobs(session: Session) -> dict[str, str]:
     }
 
 
-def _make_studies(session: Session) -> dict[str, str]:
-    def submit(owner: str, document: dict[str, Any], *, ended_jobs: int = 1) -> str:
-        study = StudySpec.model_validate({"name": "grid", "base": document, "grid": {"seed": [1, 2]}})
-        cells = [(cell, resolve_plan(cell.spec, None)) for cell in cells_of(study)]
-        study_id = write_study(session, study, cells, owner=owner)
-        failed = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
-        session.execute(update(Job).where(Job.study_id == study_id, Job.study_cell < ended_jobs).values(failed))
-        return study_id
+def _submit_study(session: Session, owner: str, document: dict[str, Any]) -> str:
+    study = StudySpec.model_validate({"name": "grid", "base": document, "grid": {"seed": [1, 2]}})
+    return write_study(session, study, [(cell, resolve_plan(cell.spec, None)) for cell in cells_of(study)], owner=owner)
 
-    return {
-        "paused_study": submit("alice", IN_VISION),
-        "open_study": submit("alice", SPEC),
-        "left_study": submit("ella", IN_VISION),
-        "shut_study": submit("fred", SPEC),
-        "ended_study": submit("alice", IN_VISION, ended_jobs=2),
-        "ended_left_study": submit("ella", IN_VISION, ended_jobs=2),
-        "ended_shut_study": submit("fred", SPEC, ended_jobs=2),
-    }
+
+def _make_studies(session: Session) -> dict[str, str]:
+    owners = {"open": ("alice", SPEC), "left": ("ella", IN_VISION), "shut": ("fred", SPEC)}
+    studies = {"paused_study": ("alice", IN_VISION, 1), "ended_study": ("alice", IN_VISION, 2)}
+    studies |= {f"{name}_study": (*owner, 1) for name, owner in owners.items()}
+    studies |= {f"ended_{name}_study": (*owners[name], 2) for name in ("left", "shut")}
+    failed = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
+    ids = {}
+    for name, (owner, document, ended_jobs) in studies.items():
+        ids[name] = study_id = _submit_study(session, owner, document)
+        session.execute(update(Job).where(Job.study_id == study_id, Job.study_cell < ended_jobs).values(failed))
+    return ids
 
 
 def _make_scripts(session: Session, digest: str) -> dict[str, str]:
     script = SCRIPT | {"code": digest}
     spec = spec_from(script)
     job = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner="alice")
-    study = StudySpec.model_validate({"name": "grid", "base": script, "grid": {"seed": [1, 2]}})
-    study_id = write_study(
-        session, study, [(cell, resolve_plan(cell.spec, None)) for cell in cells_of(study)], owner="alice"
-    )
+    study_id = _submit_study(session, "alice", script)
     session.execute(update(Job).where(or_(Job.id == job.id, Job.study_id == study_id)).values(paused_at=func.now()))
     return {"paused_script": job.id, "paused_scripts": study_id}
 
@@ -283,14 +277,10 @@ def _make_upload(session: Session, settings: Settings, upload_id: str, owner: st
 def _make_webhooks(session: Session) -> dict[str, str]:
     owners = {"hook": ("alice", "vision"), "own_hook": ("alice", None), "left_hook": ("ella", "vision")}
     ids = {}
+    what = {"url": "https://ci.example.com/", "events": ["job.ended"], "secret": "s"}
     for number, (name, (owner, project)) in enumerate({**owners, "weak_hook": ("gus", None)}.items()):
         ids[name] = f"hook{number}"
-        session.add(
-            Webhook(
-                id=ids[name], owner=owner, project=project, url="https://ci.example.com/", events=["job.ended"],
-                secret="s",
-            )
-        )  # fmt: skip
+        session.add(Webhook(id=ids[name], owner=owner, project=project, **what))
     session.flush()
     for name in ("hook", "left_hook"):
         delivery = WebhookDelivery(webhook_id=ids[name], event="ping", subject_id=ids[name], next_at=None)
@@ -322,9 +312,8 @@ def _make_data(session: Session) -> dict[str, str]:
     session.flush()
     session.add(DatasetSample(version_id=chips.id, number=0, label="cat", png=b"png"))
     session.add(Upload(id="upload", owner="alice", filename="a.zip", size_bytes=100))
-    session.add(
-        Upload(id="complete", owner="alice", filename="b.zip", size_bytes=9, received_bytes=9, completed_at=func.now())
-    )
+    complete = {"size_bytes": 9, "received_bytes": 9, "completed_at": func.now()}
+    session.add(Upload(id="complete", owner="alice", filename="b.zip", **complete))
     return {"upload": "upload", "complete_upload": "complete"}
 
 
