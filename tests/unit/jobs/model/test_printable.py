@@ -1,12 +1,16 @@
-"""A name is any printable text, in one normal form. Unprintable characters, such as line ends, are refused."""
+"""A name is any printable text, in one normal form. And what a job is called whose spec has no name."""
 
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.model.job_names import name_of
+from jobs.model.plan import resolve_plan
 from jobs.model.printable import MOST_IN_LABEL, MOST_IN_NAME, cleaned, label_text, name_text, one_form
+from jobs.model.spec import spec_from
 
 FREE = st.text(st.characters(exclude_categories=[]), max_size=40)
 
@@ -94,3 +98,27 @@ def test_cleaned_text_is_a_valid_name_within_the_length(text: str, most: int) ->
     assert name_text(name) == name
     assert len(name) <= most
     assert cleaned("x" + "\u0320" * 20 + "y", 20) == "x" + "\u0320" * 8 + "y", "as many marks as a name may have"
+
+
+OWN = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
+CODE = {"code": "0" * 64, "gpus": 4}
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        (OWN, "digits-lenet5-2x64"),
+        (OWN | {"batch_per": "global"}, "digits-lenet5-2x32"),
+        (OWN | {"dataset": "chips@3", "model": "resnet20"}, "chips-resnet20-2x64"),
+        (OWN | {"dataset": "/data/cifar10/train"}, "cifar10-lenet5-2x64"),
+        (OWN | {"dataset": "synthetic:samples=5000,classes=4,shape=32x32x3"}, "synthetic-lenet5-2x64"),
+        (OWN | {"dataset": "/" + "x" * 200}, "x" * 123 + "-2x64"),
+        (OWN | {"probe": {}}, "probe-digits-lenet5-2x64"),
+        (CODE | {"command": ["python", "-u", "src/train.py", "--lr", "0.1"]}, "train-x4"),
+        (CODE | {"command": ["python", "-m", "pack.fit"]}, "fit-x4"),
+        (CODE | {"command": ["python", "-c", "print(1)"]}, "script-x4"),
+    ],
+)
+def test_it_says_what_the_job_is(fields: dict[str, Any], name: str) -> None:
+    spec = spec_from(fields)
+    assert name_of(spec, resolve_plan(spec, None)) == name
