@@ -54,10 +54,8 @@ class MailServer:
 
     def login(self, server: Any, session: Any, envelope: Any, mechanism: str, given: Any) -> AuthResult:
         """AUTH."""
-        is_right = isinstance(given, LoginPassword) and (given.login, given.password) == (
-            USER.encode(),
-            PASSWORD.encode(),
-        )
+        known = (USER.encode(), PASSWORD.encode())
+        is_right = isinstance(given, LoginPassword) and (given.login, given.password) == known
         self.logins.append("right" if is_right else "wrong")
         return AuthResult(success=is_right, handled=False)
 
@@ -69,15 +67,10 @@ def serving_mail(*, tls: ssl.SSLContext | None = None, from_the_beginning: bool 
     needs_login = tls is not None and not from_the_beginning
 
     def connection() -> SMTP:
-        return SMTP(
-            mail_server,
-            hostname="mail.test",
-            tls_context=tls if needs_login else None,
-            require_starttls=needs_login,
-            authenticator=mail_server.login,
-            auth_required=needs_login,
-            loop=loop,
-        )
+        needed = {"require_starttls": needs_login, "auth_required": needs_login}
+        context = tls if needs_login else None
+        login = mail_server.login
+        return SMTP(mail_server, hostname="mail.test", tls_context=context, authenticator=login, loop=loop, **needed)
 
     at = loop.create_server(connection, "127.0.0.1", 0, ssl=tls if from_the_beginning else None)
     server = loop.run_until_complete(at)

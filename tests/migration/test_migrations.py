@@ -5,12 +5,15 @@ import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from alembic.script import ScriptDirectory
 from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Json, Jsonb
 from sqlalchemy import select
@@ -153,16 +156,16 @@ def test_slot_time_of_ended_attempts_counts_in_the_fair_queue(empty: str) -> Non
     migrations.upgrade(empty, "0018")
     this_hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     hour = this_hour - timedelta(hours=5)
+    jobs = {
+        "waits": ("ada", "queued"), "long": ("ada", "queued"), "new": ("bob", "queued"), "lives": ("bob", "running"),
+        "ended": ("eve", "succeeded"),
+    }  # fmt: skip
     attempts = [  # job, GPUs, hours from `hour` at which it began and ended
-        ("waits", 1, 0.5, 0.75), ("waits", 1, 0.75, 1.25), ("long", 4, 0, 0.5), ("short", 1, 0, 0.25),
-        ("lives", 2, 1, None), ("ended", 4, 2.5, 3.5), ("ended", 1, -24 * 15, -24 * 15 + 1),
-        ("ended", 1, -24 * 20, 0.5),
+        ("waits", 1, 0.5, 0.75), ("waits", 1, 0.75, 1.25), ("long", 4, 0, 0.5), ("lives", 2, 1, None),
+        ("ended", 4, 2.5, 3.5), ("ended", 1, -24 * 15, -24 * 15 + 1), ("ended", 1, -24 * 20, 0.5),
     ]  # fmt: skip
     with psycopg.connect(empty) as connection:
-        for name, owner, status in (
-            ("waits", "ada", "queued"), ("long", "ada", "queued"), ("short", "bob", "queued"), ("new", "bob", "queued"),
-            ("lives", "bob", "running"), ("ended", "eve", "succeeded"),
-        ):  # fmt: skip
+        for name, (owner, status) in jobs.items():
             ended_at = this_hour if status == "succeeded" else None
             add_job(connection, name, owner=owner, project="default", status=status, gpus=4, ended_at=ended_at)
         for number, (job_id, gpus, since_h, until_h) in enumerate(attempts):
@@ -171,20 +174,17 @@ def test_slot_time_of_ended_attempts_counts_in_the_fair_queue(empty: str) -> Non
             add_attempt(connection, job_id, number, gpus=gpus, shares=Jsonb([]), **times)
     migrations.upgrade(empty)
     with psycopg.connect(empty) as connection:
-        jobs = connection.execute("SELECT id, slot_seconds, level FROM jobs ORDER BY id").fetchall()
+        levels = connection.execute("SELECT id, slot_seconds, level FROM jobs ORDER BY id").fetchall()
         rows = connection.execute("SELECT user_name, hour, slot_seconds FROM usage_hours WHERE project = 'default'")
-        used = {(user, (at - hour) / timedelta(hours=1)): slot_s for user, at, slot_s in rows.fetchall()}
-        shares = connection.execute("SELECT share FROM projects").fetchall()
-    assert jobs == [
-        ("ended", 0, 0), ("lives", 0, 0), ("long", 7200, 2), ("new", 0, 0), ("short", 900, 0), ("waits", 2700, 1),
-    ]  # fmt: skip
-    of_eve = {at: slot_s for (user, at), slot_s in used.items() if user == "eve" and slot_s}
-    assert {at: slot_s for (user, at), slot_s in used.items() if user == "ada" and slot_s} == {0: 9000, 1: 900}
-    assert {at: slot_s for (user, at), slot_s in used.items() if user == "bob" and slot_s} == {0: 900}
-    assert (of_eve.pop(0), of_eve.pop(2), of_eve.pop(3)) == (1800, 7200, 7200)
-    assert len(of_eve) >= 24 * 13  # of the last two weeks
-    assert sum(of_eve.values()) < 24 * 14 * 3600
-    assert shares == [(1,)]
+        used: dict[str, dict[float, float]] = defaultdict(dict)
+        for user, at, slot_s in rows.fetchall():
+            used[user] |= {(at - hour) / timedelta(hours=1): slot_s} if slot_s else {}
+        assert connection.execute("SELECT share FROM projects").fetchall() == [(1,)]
+    assert levels == [("ended", 0, 0), ("lives", 0, 0), ("long", 7200, 2), ("new", 0, 0), ("waits", 2700, 1)]
+    assert (used["ada"], used["bob"]) == ({0: 9000, 1: 900}, {})
+    assert [used["eve"].pop(at) for at in (0, 2, 3)] == [1800, 7200, 7200]
+    assert len(used["eve"]) >= 24 * 13  # of the last two weeks
+    assert sum(used["eve"].values()) < 24 * 14 * 3600
 
 
 def test_a_downgrade_turns_blocks_of_points_into_rows(empty: str) -> None:
@@ -261,3 +261,7 @@ def test_a_downgrade_takes_back_what_was_said_of_idle_slots_of_waits_of_changes_
         deliveries = connection.execute("SELECT webhook_id, event FROM webhook_deliveries").fetchall()
         assert deliveries == [("both", "job.ended")]
         assert connection.execute("SELECT kind FROM job_events").fetchall() == [("submitted",)]
+
+
+def test_the_version_of_the_tables_is_that_of_the_newest_migration() -> None:
+    assert ScriptDirectory(str(Path(migrations.__file__).parent)).get_current_head() == SCHEMA

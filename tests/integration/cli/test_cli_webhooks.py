@@ -41,11 +41,8 @@ def test_a_webhook_of_a_chat_says_its_format_and_no_secret(stack: Stack) -> None
     added = hora(stack.home, "webhook", "add", "https://hooks.slack.com/services/T0/B0/x", "--events", "study.ended")
     assert (added.returncode, added.stdout) == (0, ""), added.stderr
     assert added.stderr.strip().endswith("in the format slack")
-    chosen = hora(stack.home, "webhook", "add", "https://chat.hora.invalid/a", "--format", "slack", "--json")
-    assert json.loads(chosen.stdout)["format"] == "slack"
-    for webhook in json.loads(hora(stack.home, "webhook", "ls", "--json").stdout)["items"]:
-        assert hora(stack.home, "webhook", "rm", webhook["id"]).returncode == 0
-    for wrong in (("https://example.com/", "--format", "x"), ("https://example.com/", "--events", "x")):
-        assert hora(stack.home, "webhook", "add", *wrong).returncode == 2
+    (webhook,) = json.loads(hora(stack.home, "webhook", "ls", "--json").stdout)["items"]
+    assert hora(stack.home, "webhook", "rm", webhook["id"]).returncode == 0
+    assert hora(stack.home, "webhook", "add", "https://example.com/", "--format", "x").returncode == 2
     refused = hora(stack.home, "webhook", "add", "https://169.254.169.254/")
     assert (refused.returncode, "url: " in refused.stderr, "HORA_WEBHOOK_ALLOW" in refused.stderr) == (2, True, True)

@@ -156,12 +156,21 @@ def test_a_study_ends_once_when_its_last_two_jobs_end_at_once(sessions: Sessions
     assert deliveries[2:] == [(webhook, STUDY_ENDED, study_id)]
 
 
-def test_a_delivery_belongs_to_one_sender_until_its_lease_expires(sessions: Sessions) -> None:
+def test_a_delivery_belongs_to_one_sender_and_is_due_again_after_a_pause_or_when_its_lease_expires(
+    sessions: Sessions,
+) -> None:
     a_webhook(sessions)
     first = claimed_end(sessions)
     assert (first.attempt, first.event, first.payload["job"]["name"]) == (1, JOB_ENDED, "first")
     assert claim(sessions) is None
-    with sessions.begin() as session:  # the sender died
+    assert settle(sessions, first, Answer(429, retry_after="100")) is Verdict.AGAIN
+    row = the_delivery(sessions)
+    assert (row.status_code, row.error, row.delivered_at) == (429, "the receiver answered with status 429", None)
+    with sessions() as session:
+        pause = session.scalar(select(WebhookDelivery.next_at - func.now()))
+    assert timedelta(seconds=90) < pause <= timedelta(seconds=100)
+    assert claim(sessions) is None
+    with sessions.begin() as session:  # the pause is over, or the sender died
         session.execute(update(WebhookDelivery).values(next_at=func.now()))
         session.execute(update(Job).values(name="another"))
     second = claim(sessions)
@@ -172,19 +181,6 @@ def test_a_delivery_belongs_to_one_sender_until_its_lease_expires(sessions: Sess
     row = the_delivery(sessions)
     assert (row.attempts, row.next_at, row.status_code, row.error) == (2, None, 204, None)
     assert row.delivered_at is not None
-
-
-def test_a_delivery_that_failed_is_due_again_after_a_pause(sessions: Sessions) -> None:
-    a_webhook(sessions)
-    claimed = claimed_end(sessions)
-    assert settle(sessions, claimed, Answer(429, retry_after="100")) is Verdict.AGAIN
-    row = the_delivery(sessions)
-    assert row.next_at is not None
-    with sessions() as session:
-        now = session.execute(select(func.now())).scalar_one()
-    assert timedelta(seconds=90) < row.next_at - now <= timedelta(seconds=100)
-    assert (row.status_code, row.error, row.delivered_at) == (429, "the receiver answered with status 429", None)
-    assert claim(sessions) is None
 
 
 def test_a_claim_skips_webhooks_that_are_being_sent_to(sessions: Sessions) -> None:
