@@ -21,15 +21,11 @@ def remember_texts(path: str, content: bytes, entity_tag: str | None) -> None:
         return
     if not isinstance(document, dict):
         return
-    if isinstance(document.get("next_cursor"), str):
-        remember("cursor", document["next_cursor"])
-    if isinstance(document.get("id"), str):
-        remember(f"{noun_of(path)}-id", document["id"])
-    if isinstance(document.get("digest"), str):
-        remember("digest", document["digest"])
-    for item in document.get("items") or []:
-        if isinstance(item, dict) and isinstance(item.get("id"), str):
-            remember(f"{noun_of(path)}-id", item["id"])
+    named = {"next_cursor": "cursor", "digest": "digest", "id": f"{noun_of(path)}-id"}
+    for part in (document, *(document.get("items") or [])):
+        for name, kind in named.items():
+            if isinstance(part, dict) and isinstance(part.get(name), str):
+                remember(kind, part[name])
 
 
 def noun_of(path: str) -> str:
