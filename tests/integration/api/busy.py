@@ -10,11 +10,11 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Job, Project, Slot, Webhook, WebhookDelivery
 from jobs.lifecycle.store import Lease
 from jobs.runtime.space import FolderSpace
-from jobs.scheduling import placing, registration
-from jobs.scheduling.decisions import Placement, Share
+from jobs.scheduling import registration
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, HostSampleRow, MetricRow
 from tests.integration.api.starting_rows import a_host
+from tests.integration.jobs.job_rows import an_attempt
 
 PROGRESS: dict[str, Any] = {
     "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "eta_s": 42.5, "samples_per_s": 640.0,
@@ -25,9 +25,7 @@ READING = {"percent": 93.0, "memory_bytes": 2**30, "power_w": 310.5, "temperatur
 
 def a_live_attempt(sessions: Sessions, job_id: str, *, host: str = "hb", slots: tuple[int, ...] = (0,)) -> Lease:
     """Place a job. Returns the lease of its attempt."""
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, [Placement(job_id, (Share(host, slots),))], lease_s=60)
-    return lease
+    return an_attempt(sessions, job_id, host=host, slots=slots)
 
 
 def an_epoch(sessions: Sessions, lease: Lease, *, step: int, **values: float) -> None:

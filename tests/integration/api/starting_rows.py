@@ -4,18 +4,27 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fastapi.testclient import TestClient
 from sqlalchemy import func, update
 
+from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.model.log_levels import LogLevel
 from jobs.model.states import EndReason, Status
+from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow
 
 TOKEN = "hora_test-token"
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def client_with(configuration: Settings, **changes: object) -> TestClient:
+    """A client, with the token, of an app of its own with changes to the settings."""
+    app = app_for(configuration.model_copy(update=changes))
+    return TestClient(app, raise_server_exceptions=False, headers={"Authorization": f"Bearer {TOKEN}"})
 
 
 def seconds(after_start: float) -> datetime:

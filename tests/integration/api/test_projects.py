@@ -1,6 +1,7 @@
 """Projects over HTTP: who creates and limits them, what they show, and which jobs they take."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,13 +9,11 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, AuditEntry, Job
-from jobs.lifecycle import leases
+from jobs.db.tables import Attempt, Job
 from jobs.model.states import EndReason, Status
-from jobs.scheduling import placing
-from jobs.scheduling.decisions import Placement, Share
-from tests.integration.api.answers import errors_of, problem
+from tests.integration.api.answers import errors_of, pages_of, problem
 from tests.integration.api.starting_rows import SPEC, a_host
+from tests.integration.jobs.job_rows import an_attempt, end_attempt
 
 ClientOf = Callable[..., TestClient]
 STUDY = {"name": "grid", "base": SPEC | {"project": "vision"}, "grid": {"batch_size": [32, 64]}, "repeats": 2}
@@ -41,16 +40,13 @@ def field_error(answer: Any, field: str) -> str:
     return errors[field]
 
 
-def test_a_project_is_created_changed_read_and_listed(api: TestClient, sessions: Sessions) -> None:
+def test_a_project_is_created_changed_read_and_listed(api: TestClient) -> None:
     document = {"name": "vision", "description": "Images", "max_slots": 4, "max_gpu_hours": 100, "share": 2.5}
     created = api.post("/v1/projects", json=document)
     assert (created.status_code, created.headers["Location"]) == (201, "/v1/projects/vision")
     project = created.json()
-    assert project["is_open"] is True
-    assert (project["max_slots"], project["max_queued"], project["max_gpu_hours"]) == (4, None, 100)
-    unused = {"slots": 0, "queued": 0, "gpu_hours": 0, "cost": None, "storage_gb": 0, "renews_at": None}
-    assert project["usage"] | {"renews_at": None} == unused
-    assert (project["members"], project["archived_at"], project["revision"]) == ([], None, 1)
+    assert (project["is_open"], project["max_slots"], project["max_queued"], project["revision"]) == (True, 4, None, 1)
+    assert (project["usage"]["slots"], project["members"], project["archived_at"]) == (0, [], None)
     problem(api.post("/v1/projects", json=document), 409, "project-exists")
     changed = api.patch("/v1/projects/vision", json={"max_slots": None, "max_queued": 9}).json()
     assert (changed["max_slots"], changed["max_queued"], changed["max_gpu_hours"]) == (None, 9, 100)
@@ -58,23 +54,19 @@ def test_a_project_is_created_changed_read_and_listed(api: TestClient, sessions:
     assert api.get("/v1/projects/vision").json() == changed
     for share in (1000, 1e-3, 3):
         assert api.patch("/v1/projects/vision", json={"share": share}).json()["share"] == share
-    with sessions() as session:
-        query = select(AuditEntry.data["share"].as_float()).where(AuditEntry.subject == "vision")
-        assert session.scalars(query.order_by(AuditEntry.id)).all() == [2.5, None, 1000, 0.001, 3]
-
     assert api.patch("/v1/projects/default", json={"max_slots": 8, "is_open": True}).json()["max_slots"] == 8
     for field, value in (("is_open", False), ("is_archived", True)):
         answer = api.patch("/v1/projects/default", json={field: value})
         assert "it can be limited, but not closed or archived" in field_error(answer, field)
     for name in ("zebra", "apes"):
         assert api.post("/v1/projects", json={"name": name}).json()["share"] == 1
-    first = api.get("/v1/projects", params={"limit": 2}).json()
-    rest = api.get("/v1/projects", params={"limit": 2, "cursor": first["next_cursor"]}).json()
-    listed = [[project["name"] for project in page["items"]] for page in (first, rest)]
-    assert (listed, rest["next_cursor"]) == ([["apes", "default"], ["vision", "zebra"]], None)
-    problem(api.get("/v1/projects/nobody"), 404, "project-not-found")
-    problem(api.patch("/v1/projects/nobody", json={}), 404, "project-not-found")
-    problem(api.get("/v1/projects/No%20Name"), 404, "project-not-found")
+    listed = [[project["name"] for project in page] for page in pages_of(api, "/v1/projects", limit=2)]
+    assert listed == [["apes", "default"], ["vision", "zebra"]]
+    for unknown in (
+        api.get("/v1/projects/nobody"), api.patch("/v1/projects/nobody", json={}), api.get("/v1/projects/No%20Name"),
+        api.put("/v1/projects/nobody/members/admin"), api.delete("/v1/projects/nobody/members/admin"),
+    ):  # fmt: skip
+        problem(unknown, 404, "project-not-found")
 
 
 def test_an_invalid_project_is_refused_at_its_field(api: TestClient) -> None:
@@ -99,13 +91,12 @@ def test_a_project_says_what_to_do_with_idle_slots(api: TestClient) -> None:
     assert api.post("/v1/projects", json=new).json()["idle"] == {"below": 5, "for_s": 1800, "action": "stop"}
     changed = api.patch("/v1/projects/vision", json={"idle": {"for_s": 60}}).json()
     assert changed["idle"] == {"below": 5, "for_s": 60, "action": "stop"}, "the other fields stay"
-    assert api.patch("/v1/projects/vision", json={"max_slots": 2}).json()["idle"] == changed["idle"]
     assert api.patch("/v1/projects/vision", json={"idle": None}).json()["idle"] is None
     only_some = api.patch("/v1/projects/vision", json={"idle": {"action": "pause"}}).json()["idle"]
     assert only_some == {"below": 5, "for_s": 1800, "action": "pause"}, "the others have their defaults"
 
 
-def test_members_are_added_and_removed(api: TestClient, client_of: ClientOf, sessions: Sessions) -> None:
+def test_members_are_added_and_removed(api: TestClient, client_of: ClientOf) -> None:
     api.post("/v1/projects", json={"name": "vision"})
     client_of("ada"), client_of("bob")
     for user in ("bob", "ada", "ada"):
@@ -116,13 +107,8 @@ def test_members_are_added_and_removed(api: TestClient, client_of: ClientOf, ses
     project = api.get("/v1/projects/vision").json()
     assert (project["members"], project["revision"]) == (["ada"], 4)
     problem(api.put("/v1/projects/vision/members/nobody"), 404, "user-not-found")
-    problem(api.put("/v1/projects/nobody/members/ada"), 404, "project-not-found")
-    problem(api.delete("/v1/projects/nobody/members/ada"), 404, "project-not-found")
-    with sessions() as session:
-        entries = session.execute(select(AuditEntry.action, AuditEntry.data).order_by(AuditEntry.id))
-        told = [(action, data.get("user")) for action, data in entries if action.startswith("project.")]
-    assert told[:2] == [("project.created", None), ("project.member_added", "bob")]
-    assert told[-1] == ("project.member_removed", "bob")
+    removed = api.get("/v1/audit", params={"action": "project.member_removed"}).json()["items"]
+    assert removed[0]["data"] == {"user": "bob"}
 
 
 def test_a_project_says_what_counts_against_its_quotas(
@@ -136,15 +122,13 @@ def test_a_project_says_what_counts_against_its_quotas(
     tag = {"If-None-Match": first.headers["ETag"]}
     assert first.json()["usage"]["queued"] == 2
     assert api.get("/v1/projects/vision", headers=tag).status_code == 304
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, [Placement(running, (Share("ha", (0, 1)),))], lease_s=60)
+    lease = an_attempt(sessions, running)
     changed = api.get("/v1/projects/vision", headers=tag).json()["usage"]
     assert (changed["slots"], changed["queued"]) == (2, 1)
     with sessions.begin() as session:
-        session.execute(update(Attempt).values(created_at=func.date_trunc("month", func.now(), "UTC")))
-        held_h = session.scalar(select(func.extract("epoch", func.now() - Attempt.created_at) / 3600))
-        leases.end(session, lease, EndReason.COMPLETED)
-    assert api.get("/v1/projects/vision").json()["usage"]["gpu_hours"] == pytest.approx(2 * float(held_h), abs=1e-3)
+        session.execute(update(Attempt).values(created_at=func.now() - timedelta(hours=1)))
+    end_attempt(sessions, lease)
+    assert 0 < api.get("/v1/projects/vision").json()["usage"]["gpu_hours"] < 2.1
 
 
 def test_a_job_needs_a_project_that_exists_is_not_archived_and_could_hold_it(
@@ -155,17 +139,15 @@ def test_a_job_needs_a_project_that_exists_is_not_archived_and_could_hold_it(
     unknown = "there is no such project; there are: default, vision"
     for query in ("", "?dry_run=true"):
         assert field_error(ada.post(f"/v1/jobs{query}", json=SPEC | {"project": "nobody"}), "project") == unknown
-        study = STUDY | {"base": SPEC | {"project": "nobody"}}
-        assert field_error(ada.post(f"/v1/studies{query}", json=study), "base.project") == unknown
+    assert field_error(ada.post("/v1/studies", json={"base": SPEC | {"project": "nobody"}}), "base.project") == unknown
     vision(is_archived=True)
     message = field_error(ada.post("/v1/jobs", json=spec), "project")
     assert message == "this project is archived; there are: default"
     vision(is_archived=False)
     assert ada.post("/v1/jobs", json=spec).json()["project"] == "vision"
     vision(max_slots=1)
-    for query in ("", "?dry_run=true"):
-        too_large = field_error(api.post(f"/v1/jobs{query}", json=spec), "gpus")
-        assert too_large == "the project vision may have 1 slot at once"
+    too_large = field_error(api.post("/v1/jobs", json=spec), "gpus")
+    assert too_large == "the project vision may have 1 slot at once"
     grid = {"base": spec, "grid": {"gpus": [1, 2]}}
     assert field_error(api.post("/v1/studies", json=grid), "grid.gpus[1]") == too_large
     assert api.post("/v1/jobs", json=spec | {"gpus": 1}).status_code == 201
@@ -203,16 +185,3 @@ def test_resuming_a_study_needs_room_in_the_queue_of_its_project(
     problem(api.post(f"/v1/studies/{study_id}/resume"), 409, "project-archived")
     vision(is_archived=False)
     assert api.post(f"/v1/studies/{study_id}/resume").json()["counts"]["queued"] == 4
-
-
-def test_a_job_that_waits_for_its_quota_says_so_and_gets_another_tag(
-    api: TestClient, submit_job: Callable[..., str], sessions: Sessions, vision: Callable[..., Any]
-) -> None:
-    vision(max_slots=3)
-    a_host(sessions)
-    waiting = submit_job(project="vision")
-    first = api.get(f"/v1/jobs/{waiting}")
-    vision(max_gpu_hours=0.0)
-    second = api.get(f"/v1/jobs/{waiting}", headers={"If-None-Match": first.headers["ETag"]})
-    renews_at = api.get("/v1/projects/vision").json()["usage"]["renews_at"][:10]
-    assert second.json()["waiting"]["reason"].endswith(f"GPU-hours this month; it continues at {renews_at} 00:00 UTC")

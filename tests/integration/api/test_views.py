@@ -9,18 +9,12 @@ from sqlalchemy import func, insert, select
 from jobs.db.engine import Sessions
 from jobs.db.tables import SavedView
 from jobs.people import saved_views
+from tests.integration.api.answers import errors_of, pages_of, problem
 
 Clients = Callable[..., TestClient]
 
 CONTENT: dict[str, Any] = {
-    "filter": {
-        "status": ["running", "failed"],
-        "label": ["team:a,b"],
-        "search": "<script>",
-        "archived": "all",
-        "since": "2030-01-01T00:00:00Z",
-        "where": ["spec.batch_size>=64 or starred", 'label.team="a or b"'],
-    },
+    "filter": {"status": ["running", "failed"], "label": ["team:a,b"], "search": "<script>", "where": ["starred"]},
     "sort": f'-starred,-metrics.val_accuracy,"label.{"a,b" * 80}",created',
     "columns": ["name", "spec.params.x", "label.team"],
     "pinned": ["name"],
@@ -63,35 +57,28 @@ def test_a_name_is_taken_once_by_a_person_and_once_by_a_project(api: TestClient)
     saved(api, "Rates")
     saved(api, "Rates", project="default")
     other = saved(api, "Speeds")
-    page = api.get("/v1/views", params={"limit": 1}).json()
-    rest = api.get("/v1/views", params={"limit": 3, "cursor": page["next_cursor"]}).json()
-    of_default = api.get("/v1/views", params={"project": "default"}).json()
-    names = [[view["name"] for view in each["items"]] for each in (page, rest, of_default)]
-    assert (len(names[0]), len(names[1]), names[2]) == (1, 2, ["Rates"])
+    assert [len(page) for page in pages_of(api, "/v1/views", limit=2)] == [2, 1]
+    assert [view["name"] for (view,) in pages_of(api, "/v1/views", project="default")] == ["Rates"]
     for answer in (
         api.post("/v1/views", json={"name": " Rates"}),
         api.post("/v1/views", json={"name": "Rates", "project": "default"}),
         api.patch(f"/v1/views/{other['id']}", json={"name": "Rates"}),
     ):
-        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:view-exists")
+        problem(answer, 409, "view-exists")
 
 
 def test_what_is_no_view_is_refused_with_its_field(api: TestClient) -> None:
     wrong_content: list[tuple[dict[str, Any], str]] = [
         ({"sort": "name; DROP TABLE"}, "content.sort"),
-        ({"sort": "name,gpus,-name"}, "content.sort"),
         ({"filter": {"where": ["gpus == 1"]}}, "content.filter.where"),
         ({"group": ["colour"]}, "content.group"),
         ({"columns": ["a"], "pinned": ["b"]}, "content"),
         ({"filter": {"status": ["asleep"]}}, "content.filter.status.0"),
         ({"filter": {"label": ["no colon"]}}, "content.filter.label.0"),
-        ({"filter": {"since": "yesterday"}}, "content.filter.since"),
     ]
     bodies = [({"name": "x", "content": content}, field) for content, field in wrong_content]
     for body, field in [({"name": "a\u202eb"}, "name"), ({"name": "x", "project": "none"}, "project"), *bodies]:
-        answer = api.post("/v1/views", json=body)
-        assert answer.status_code == 422
-        assert [error["field"] for error in answer.json()["errors"]] == [field]
+        assert errors_of(api.post("/v1/views", json=body)).keys() == {field}
 
 
 def test_a_person_and_a_project_have_a_limited_number(api: TestClient, sessions: Sessions) -> None:
@@ -107,7 +94,6 @@ def test_a_person_and_a_project_have_a_limited_number(api: TestClient, sessions:
         )
     for project in (None, "default"):
         answer = api.post("/v1/views", json={"name": "one more", "project": project})
-        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:too-many-views")
-        assert f"{most} views" in answer.json()["detail"]
+        assert f"{most} views" in problem(answer, 409, "too-many-views")["detail"]
     with sessions() as session:
         assert session.scalar(select(func.count()).select_from(SavedView)) == 2 * most
