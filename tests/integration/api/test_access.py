@@ -18,17 +18,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token
 from jobs.people import tokens
 from jobs.runtime.settings import Settings
-from tests.integration.api.starting_rows import TOKEN
 
 Clients = Callable[..., TestClient]
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def configuration(database: str) -> Settings:
-    """These tests send many refused tokens, so the limit on failures is high."""
-    return Settings(database_url=database, broker_url="memory://", token=TOKEN, auth_failures_per_s=1e6)
 
 
 def sha256_of(sessions: Sessions, user: str) -> str:

@@ -101,21 +101,6 @@ def test_a_queued_job_is_cancelled_at_once_and_a_running_one_is_asked_to_end(
     assert api.post("/v1/jobs/0000/cancel").status_code == 404
 
 
-def test_progress_and_summary_are_shown_as_stored(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    job_id = submit_job()
-    with sessions.begin() as session:
-        progress = {"epoch": 2, "step": 20, "samples_per_s": 900.5, "eta_s": 12.5}
-        summary = {"best_epoch": 2, "val_accuracy": 0.97, "val_loss": float("nan"), "parameters": 10}
-        store.touch(session, job_id, progress=progress, summary=summary)
-    job = api.get(f"/v1/jobs/{job_id}").json()
-
-    assert job["progress"] == {
-        "epoch": 2, "epochs": 30, "step": 20, "steps": 300, "eta_s": 12.5, "samples_per_s": 900.5,
-        "metrics_epoch": None, "done": None, "total": None,
-    }  # fmt: skip
-    assert job["summary"].items() >= (summary | {"val_loss": None}).items()
-
-
 DATA = {
     "format": "images", "shape": [96, 96, 3], "train": 90, "validation": 10, "test": 0, "damaged": 1,
     "damaged_files": ["chips/whole/7.png"],

@@ -99,21 +99,6 @@ def test_ipv6_addresses_of_one_network_share_a_limit(first: str, second: str | N
         limits.charge_attempt(second)
 
 
-def test_two_apis_together_admit_one_rate_and_a_burst_each() -> None:
-    """Two apis settle five times a second through a common bucket, as the script of `api.access.settling` keeps it."""
-    clock = Clock()
-    apis = [Buckets(2.0, clock=clock) for _ in range(2)]
-    full_at, admitted, seconds, per_s = clock.now, 0, 30, 20.0
-    for step in range(seconds * 100):
-        clock.now += 0.01
-        for api in apis:
-            admitted += sum(api.take("a", per_s) == 0 for _ in range(3))
-            if step % 20 == 0:
-                full_at = max(full_at, clock.now) + sum(api.take_unsettled().values())
-                api.settle("a", full_at - clock.now)
-    assert per_s * seconds * 0.95 <= admitted <= per_s * (seconds + 2 * 2.0) * 1.05
-
-
 def test_all_tokens_of_a_user_share_a_limit() -> None:
     limits = RateLimits(Settings(rate_limit_per_s=10, user_rate_limit_per_s=25), clock=Clock())
     bearers = [Bearer("a", str(number), "bearer", Scope.READ) for number in range(5)]

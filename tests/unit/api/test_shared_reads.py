@@ -33,71 +33,72 @@ class Reads:
         await asyncio.to_thread(until, lambda: len(self.keys_by_read) == count, what=f"{count} reads")
 
 
-def play(story: Callable[[Reads, SharedReads[str, str]], Awaitable[None]]) -> None:
-    async def run() -> None:
-        reads = Reads()
-        await story(reads, SharedReads(reads))
+def played(story: Callable[[Reads, SharedReads[str, str]], Awaitable[None]]) -> Callable[[], None]:
+    """A test that plays a story."""
 
-    asyncio.run(run())
+    def test() -> None:
+        async def run() -> None:
+            reads = Reads()
+            await story(reads, SharedReads(reads))
 
+        asyncio.run(run())
 
-def test_request_during_a_shared_read_waits_for_the_next_one() -> None:
-    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
-        first = asyncio.create_task(shared("a"))
-        await reads.started(1)
-        later = [asyncio.create_task(shared(key)) for key in ("a", "b", "b", "nothing")]
-        await asyncio.sleep(0)
-        reads.let_go()
-        assert await first == "a1"
-        await reads.started(2)
-        reads.let_go()
-        assert await asyncio.gather(*later) == ["a2", "b2", "b2", None]
-        assert reads.keys_by_read == [["a"], ["a", "b", "nothing"]]
-        reads.let_go()
-        assert await shared("a") == "a3"  # nothing is cached
-
-    play(story)
+    return test
 
 
-def test_error_reaches_only_the_callers_of_the_read_that_failed() -> None:
-    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
-        reads.error = ValueError("away")
-        failing = [asyncio.create_task(shared("a")) for _ in range(2)]
-        await reads.started(1)
-        reads.let_go()
-        for caller in failing:
-            with pytest.raises(ValueError, match="away"):
-                await caller
-        reads.error = None
-        reads.let_go()
-        assert await shared("a") == "a2"
-
-    play(story)
-
-
-def test_a_caller_that_gives_up_does_not_cancel_the_shared_read() -> None:
-    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
-        impatient, patient = (asyncio.create_task(shared("a")) for _ in range(2))
-        await reads.started(1)
-        impatient.cancel()
-        reads.let_go()
-        assert await patient == "a1"
-        with pytest.raises(asyncio.CancelledError):
-            await impatient
-
-    play(story)
+@played
+async def test_request_during_a_shared_read_waits_for_the_next_one(reads: Reads, shared: SharedReads[str, str]) -> None:
+    first = asyncio.create_task(shared("a"))
+    await reads.started(1)
+    later = [asyncio.create_task(shared(key)) for key in ("a", "b", "b", "nothing")]
+    await asyncio.sleep(0)
+    reads.let_go()
+    assert await first == "a1"
+    await reads.started(2)
+    reads.let_go()
+    assert await asyncio.gather(*later) == ["a2", "b2", "b2", None]
+    assert reads.keys_by_read == [["a"], ["a", "b", "nothing"]]
+    reads.let_go()
+    assert await shared("a") == "a3"  # nothing is cached
 
 
-def test_next_read_starts_later_after_many_callers_shared_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SharedReads, "_EACH_S", 1.0)
-    monkeypatch.setattr(SharedReads, "_MOST_S", 1.0)
+@played
+async def test_error_reaches_only_the_callers_of_the_read_that_failed(
+    reads: Reads, shared: SharedReads[str, str]
+) -> None:
+    reads.error = ValueError("away")
+    failing = [asyncio.create_task(shared("a")) for _ in range(2)]
+    await reads.started(1)
+    reads.let_go()
+    for caller in failing:
+        with pytest.raises(ValueError, match="away"):
+            await caller
+    reads.error = None
+    reads.let_go()
+    assert await shared("a") == "a2"
 
-    async def story(reads: Reads, shared: SharedReads[str, str]) -> None:
-        reads.let_go(2)
-        assert await asyncio.gather(*map(shared, "abc")) == ["a1", "b1", "c1"]
-        first = asyncio.create_task(shared("d"))
-        await asyncio.sleep(0.05)
-        assert await asyncio.gather(first, shared("e")) == ["d2", "e2"]
-        assert reads.keys_by_read == [["a", "b", "c"], ["d", "e"]]
 
-    play(story)
+@played
+async def test_a_caller_that_gives_up_does_not_cancel_the_shared_read(
+    reads: Reads, shared: SharedReads[str, str]
+) -> None:
+    impatient, patient = (asyncio.create_task(shared("a")) for _ in range(2))
+    await reads.started(1)
+    impatient.cancel()
+    reads.let_go()
+    assert await patient == "a1"
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+
+
+@played
+async def test_next_read_starts_later_after_many_callers_shared_one(
+    reads: Reads, shared: SharedReads[str, str]
+) -> None:
+    shared._EACH_S = shared._MOST_S = 1.0  # type: ignore[misc]
+    reads.let_go(2)
+    assert await asyncio.gather(*map(shared, "abc")) == ["a1", "b1", "c1"]
+    first = asyncio.create_task(shared("d"))
+    await asyncio.sleep(0.05)
+    assert await asyncio.gather(first, shared("e")) == ["d2", "e2"]
+    assert reads.keys_by_read == [["a", "b", "c"], ["d", "e"]]

@@ -68,12 +68,11 @@ def test_a_slow_body_that_goes_on_is_read_and_an_answer_that_is_fetched_slowly_a
     sender, reader = connect(port), connect(port, receives=4096)
     sender.send(POST_JSON + LARGE)
     reader.send(PAGE * 30)
-    began_at, sent_bytes, received_bytes = time.monotonic(), 0, 0
+    began_at, sent_bytes = time.monotonic(), 0
     while time.monotonic() - began_at < 5:
         sent_bytes += sender.send(b" " * 200)
-        received_bytes += len(reader.socket.recv(2000))
+        assert len(reader.socket.recv(2000)) > 0
         time.sleep(0.02)
-    assert received_bytes > 5 * 500
     sender.send(b" " * (100_000 - sent_bytes))
     assert sender.answer().status == 422
 

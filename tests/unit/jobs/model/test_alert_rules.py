@@ -10,7 +10,6 @@ from jobs.model.alert_rules import condition_of, first_with, pattern_of
 from jobs.model.alerts import MOST_A_JOB, MOST_A_MINUTE, Alert, kept
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import spec_from
-from jobs.model.stored_spec import stored_spec
 from tests.unit.jobs.model.spec_documents import SCRIPT
 from tests.waiting import slowdown
 
@@ -83,10 +82,6 @@ def test_a_spec_has_up_to_10_rules_and_a_script_reports_any_metric() -> None:
     assert len(spec_from({**SCRIPT, "alerts": rules}).alerts) == 10
     with pytest.raises(InvalidSpec, match="at most 10"):
         spec_from({**SCRIPT, "alerts": rules * 2})
-
-
-def test_a_row_of_a_job_without_rules_is_as_before() -> None:
-    assert "alerts" not in stored_spec(spec_from(SPEC))
 
 
 def alert(at: float, title: str = "slow", **fields: Any) -> Alert:

@@ -68,9 +68,6 @@ JSON = st.recursive(
     max_leaves=8,
 )
 FIELDS = st.sampled_from([*Spec.model_fields, "unknown"])
-TAGS = st.sampled_from(
-    ["int", "float", "bool", "null", "timestamp", "binary", "set", "omap", "pairs", "str", "seq", "map"]
-)
 
 AUGMENTATIONS: list[Any] = [
     "flip_horizontal", "rotate_90", {"name": "rotate_90", "chance": 0.1}, {"name": "crop", "padding": 2},
@@ -135,9 +132,3 @@ def test_any_text_parses_or_raises_invalid_spec(text: str | bytes) -> None:
 def test_any_document_parses_or_raises_invalid_spec(document: dict[str, Any]) -> None:
     with suppress(InvalidSpec):
         parse_spec(json.dumps(document))
-
-
-@given(FIELDS, TAGS, st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8))
-def test_any_yaml_tag_parses_or_raises_invalid_spec(field: str, tag: str, value: str) -> None:
-    with suppress(InvalidSpec):
-        parse_spec(f"{field}: !!{tag} {value}", syntax="yaml")
