@@ -47,6 +47,7 @@ def test_probe_doubles_its_batch_up_to_the_largest(probe: dict[str, int], batche
         ("model.dropout", smallest(model={"name": "mlp", "dropout": 1})),
         ("early_stopping.monitor", smallest(early_stopping={"monitor": "val_iou"})),  # not one of the choices
         ("labels.PATH=/tmp", smallest(labels={"PATH=/tmp": "x"})),  # keys
+        ("labels.a\n", smallest(labels={"a\n": "x"})),
         ("env.A-B", SCRIPT | {"env": {"A-B": "1"}}),
         ("probe.largest", smallest(probe={"smallest": 64, "largest": 32})),
         ("probe.batches", smallest(probe={"batches": [8]})),

@@ -90,7 +90,7 @@ def spec_with(field: str, text: str) -> dict[str, Any]:
         "params": {"key": text, text: "value"},
         "env": {"KEY": text},
         "requirements": [text],
-        "labels": {"key": text, text: "value"},
+        "labels": {"key": text},
         "alerts": [{"log": "x", below[0]: text} if below == ["level"] else {below[0]: text}] if below else [text],
         "dataset.augment": [{below[1]: text} if below[1:] else text],
     }
