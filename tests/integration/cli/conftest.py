@@ -2,15 +2,15 @@
 
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-import httpx2 as httpx
 import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
 from tests.commands import SHORT, hora_process
-from tests.unit.hora.played import Answer
+from tests.unit.hora.played import Answer, connect
 
 
 @pytest.fixture(scope="session")
@@ -30,9 +30,4 @@ def job(submission: subprocess.CompletedProcess[str], client: Service) -> Mappin
 @pytest.fixture
 def answer_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
     """Lets the commands talk to a service that answers so."""
-
-    def play(answer: Answer) -> None:
-        transport = httpx.MockTransport(answer)
-        monkeypatch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
-
-    return play
+    return partial(connect, monkeypatch)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2 as httpx
+import pytest
 
 from hora.service import Service
 from jobs.model.plan import resolve_plan
@@ -70,6 +71,12 @@ def service_of(*answers: httpx.Response | Exception) -> tuple[Service, list[http
     """A service that gives these answers one after the other, and a list that collects the requests."""
     transport, requests = in_turn(*answers)
     return Service("http://hora.test/", "secret", transport=transport), requests
+
+
+def connect(patch: pytest.MonkeyPatch, answer: Answer) -> None:
+    """Let commands talk to a service with these answers."""
+    transport = httpx.MockTransport(answer)
+    patch.setattr("hora.connection.connect", lambda **_: Service("http://hora.test", transport=transport))
 
 
 def json_answer(document: Any, status: int = 200, **headers: str) -> httpx.Response:

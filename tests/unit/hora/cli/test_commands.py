@@ -1,15 +1,18 @@
-"""The table of commands lists every command with its module."""
+"""The table of commands lists every command with its module, and what a wrong option is answered with."""
 
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+import typer
 from typer.main import get_group
 from typer.testing import CliRunner
 
 import hora.cli
 from hora.cli.app import app, main
 from hora.cli.commands import MODULES
+from hora.cli.times import moment
 
 
 def commands_of(module: str) -> set[str]:
@@ -55,3 +58,16 @@ def test_a_wrong_option_is_answered_with_what_came(
 ) -> None:
     assert main(arguments) == 2
     assert sentence in " ".join(capsys.readouterr().err.replace("│", "").split())
+
+
+def test_a_time_is_ago_or_in_rfc_3339() -> None:
+    now = datetime.fromisoformat("2030-01-08T12:00:00+00:00")
+    for text, at in (
+        (None, None), ("2h", "2030-01-08T10:00:00Z"), ("7d", "2030-01-01T12:00:00Z"),
+        ("2030-01-31T09:00:00+01:00", "2030-01-31T08:00:00Z"),
+    ):  # fmt: skip
+        assert moment("--since", text, now) == at
+    for wrong in ("", "tomorrow", "2030-13-01", "7 d", "-7d", "999999w"):
+        with pytest.raises(typer.BadParameter, match="is not a time; write 2h, 7d, 2030-01-31") as refused:
+            moment("--until", wrong, now)
+        assert refused.value.param_hint == "--until"

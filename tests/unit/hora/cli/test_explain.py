@@ -4,7 +4,7 @@ import pytest
 
 from hora.cli.explain import explain
 from hora.home import StackError
-from hora.service import NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
+from hora.service import NotAuthorized, ProblemError, WaitTimeout
 from jobs.model.problems import FieldProblem, InvalidSpec
 
 
@@ -12,12 +12,9 @@ from jobs.model.problems import FieldProblem, InvalidSpec
     ("error", "code", "first"),
     [
         (InvalidSpec([FieldProblem("gpus", "too few")]), 2, "The spec is not valid:"),
-        (NotFound(404, "Job not found", "there is no job x"), 102, "There is no job x."),
         (NotAuthorized(401, "Not authenticated", "unknown token"), 1, "Not authenticated: unknown token. Check"),
-        (ProblemError(422, "Invalid request", None, [{"field": "gpus", "message": "?"}]), 2, "Invalid request:"),
         (ProblemError(409, "Job has ended", "it has already failed"), 1, "Job has ended: it has already failed."),
         (ProblemError(413, "Body too large"), 2, "Body too large."),
-        (ServiceUnavailable("http://x gives no answer"), 1, "http://x gives no answer."),
         (WaitTimeout({"id": "x", "status": "running"}), 101, "Job x is still running. Come back with `hora show x"),
         (WaitTimeout({"id": "x"}, "study"), 101, "Study x is still running. Come back with `hora studies show x"),
         (StackError("Port 1 is taken."), 1, "Port 1 is taken."),

@@ -24,39 +24,34 @@ def queued(position: int | None, reason: str, **changes: Any) -> dict[str, Any]:
     return {"id": "0abc", "status": "queued", "waiting": {"position": position, "reason": reason}, **changes}
 
 
+def printed(*states: dict[str, Any]) -> list[str]:
+    """The lines of a job that has these states, one after the other."""
+    console = Console(file=io.StringIO(), width=200)
+    with plain_lines(cast("Service", Played()), console) as watch:
+        for state in states:
+            watch(state)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined,no-any-return]
+
+
 def test_waiting_job_prints_a_line_for_a_new_reason_but_not_for_new_numbers() -> None:
-    service, console = Played(), Console(file=io.StringIO(), width=200)
-    with plain_lines(cast("Service", service), console) as watch:
-        watch(queued(12, "needs 4 slots on one host; best host has 2 free"))
-        watch(queued(11, "needs 4 slots on one host; best host has 3 free"))
-        watch(queued(3, "is next"))
-        watch(queued(None, "paused", paused_at="2030-01-01T00:00:00Z"))
-        watch({"id": "0abc", "status": "running", "waiting": None})
-    assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
-        "queued, 12th: needs 4 slots on one host; best host has 2 free",
-        "queued, 3rd: is next",
-        "queued (paused)",
-        "running",
-    ]
+    assert printed(
+        queued(12, "needs 4 slots; best host has 2 free"),
+        queued(11, "needs 4 slots; best host has 3 free"),
+        queued(3, "is next"),
+        queued(None, "paused", paused_at="2030-01-01T00:00:00Z"),
+    ) == ["queued, 12th: needs 4 slots; best host has 2 free", "queued, 3rd: is next", "queued (paused)"]
 
 
 def test_each_batch_of_a_probe_has_a_line_before_that_of_its_end() -> None:
-    service, console = Played(), Console(file=io.StringIO(), width=200)
     point = {"fits": True, "step_time_s": 0.01, "samples_per_s": 800.0, "global_batch": 16}
 
     def probing(*batches: int, **changes: Any) -> dict[str, Any]:
         points = [{**point, "per_gpu_batch": batch} for batch in batches]
         return {"id": "0abc", "status": "running", "probe": {"points": points}, **changes}
 
-    with plain_lines(cast("Service", service), console) as watch:
-        watch(probing())
-        watch(probing(8))
-        watch(probing(8))
-        watch(probing(8, 16, 32))
-        watch(probing())  # its next attempt begins anew
-        watch(probing(8))
-        watch(probing(8, 16, status="succeeded", ended_at="2030-01-01T00:00:00Z"))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    end = probing(8, 16, status="succeeded", ended_at="2030-01-01T00:00:00Z")
+    next_attempt = (probing(), probing(8))  # it begins anew
+    lines = printed(probing(), probing(8), probing(8), probing(8, 16, 32), *next_attempt, end)
     assert [line.partition(" per GPU")[0] for line in lines] == [
         "running", "batch 8", "batch 16", "batch 32", "batch 8", "batch 16", "succeeded",
     ]  # fmt: skip
@@ -98,21 +93,21 @@ def test_events_that_are_news_have_a_line() -> None:
     of_rank_1 = {"kind": "alert", "data": alert["data"] | {"rank": 1}}
     ended = {"kind": "attempt_ended", "attempt": 1, "data": {"end_reason": "preempted"}}
     service.happened.append({"kind": "checkpoint_fetched", "data": copy})
+    again, lost = queued(1, "is next"), ended | {"data": {"end_reason": "host_lost"}}
     with plain_lines(cast("Service", service), console) as watch:
-        watch(job)
-        service.happened += [{"kind": "checkpoint_copied", "data": copy}, {"kind": "copies_behind", "data": behind}]
-        watch(job)
-        watch(job | {"copies_behind": behind})
-        service.happened += [ended, {"kind": "requeued", "attempt": 1, "data": {}}]
-        watch(queued(1, "is next"))
-        watch(job)
-        service.happened += [ended | {"data": {"end_reason": "host_lost"}}, {"kind": "requeued", "attempt": 2}]
-        watch(queued(1, "is next"))
-        watch(job)
-        service.happened.append(alert)
-        watch(job | {"alerts": 1})
-        service.happened += [alert, of_rank_1]
-        watch(job | {"alerts": 3, "code": "0" * 64})  # the output of rank 0 shows its alerts
+        for news, state in (
+            ([], job),
+            ([{"kind": "checkpoint_copied", "data": copy}, {"kind": "copies_behind", "data": behind}], job),
+            ([], job | {"copies_behind": behind}),
+            ([ended, {"kind": "requeued", "attempt": 1, "data": {}}], again),
+            ([], job),
+            ([lost, {"kind": "requeued", "attempt": 2}], again),
+            ([], job),
+            ([alert], job | {"alerts": 1}),
+            ([alert, of_rank_1], job | {"alerts": 3, "code": "0" * 64}),  # the output of rank 0 shows its alerts
+        ):
+            service.happened += news
+            watch(state)
     fetched, waiting, *others = (
         line
         for line in console.file.getvalue().splitlines()

@@ -40,14 +40,10 @@ def test_setting_a_nested_field_expands_the_short_form() -> None:
     ("text", "value"),
     [
         ("1e-3", 0.001),
-        ("3", 3),
         ("null", None),
-        ("true", True),
-        ("sgd", "sgd"),
         ("'7'", "7"),
         ("", None),
         ("[flip_horizontal]", ["flip_horizontal"]),
-        ("{patience: 5}", {"patience": 5}),
     ],
 )
 def test_a_value_is_read_as_yaml(text: str, value: object) -> None:
