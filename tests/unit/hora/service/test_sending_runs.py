@@ -107,16 +107,12 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a huge file": (
         lambda folder: (folder / "run.json").write_text(" " * (8 * 1024 * 1024 + 1)), "is larger than 8388608 bytes",
     ),
-    "a wrong id": (lambda folder: change(folder / "run.json", id="x"), r"run\.json is damaged: id: "),
     "no attempt": (lambda folder: (folder / "attempt-1/attempt.json").unlink(), "cannot be imported: attempts: "),
     "a link in place of a file": (
         lambda folder: replace_by_link(folder / "attempt-1/logs/rank-0.log"), r"rank-0\.log cannot be read: .* a link",
     ),
     "a link in place of a folder": (
         lambda folder: replace_by_link(folder / "attempt-1/records"), "records is a link, and no folder of the run",
-    ),
-    "a link in place of an attempt": (
-        lambda folder: replace_by_link(folder / "attempt-2"), "attempt-2 is a link, and no folder of the run",
     ),
     "a named pipe": (
         lambda folder: replace_by_pipe(folder / "attempt-1/records/rank-1.jsonl"), "cannot be read: .* a named pipe",
