@@ -73,24 +73,24 @@ def test_every_decision_is_listed_by_its_title() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_point_to_existing_files(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
+def test_files_code_and_commands_that_a_page_names_exist(page: Path) -> None:
+    text, commands_by_path = page.read_text(), dict(commands())
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
     assert [target for target in targets if not (page.parent / target).exists()] == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_code_named_on_a_page_exists(page: Path) -> None:
-    assert missing_code(page.read_text()) == []
+    assert missing_code(text) == []
+    for words in shown_commands(text):
+        if words[0] in ("--install-completion", "--show-completion"):
+            continue
+        path = next((path for path in (tuple(words[:2]), tuple(words[:1])) if path in commands_by_path), None)
+        assert path is not None, words
+        options = {text for option in commands_by_path[path].params for text in (*option.opts, *option.secondary_opts)}
+        assert {word for word in words if re.fullmatch(r"--[a-z-]+|-[a-z]", word)} <= options | {"--help"}, words
 
 
 def test_missing_code_is_detected() -> None:
-    there = (
-        "`jobs.lifecycle.store.transition` `worker/attempt/ending.py` `trainer.checkpoint` `hora.Client` `jobs.model`"
-    )
-    methods = "`jobs.model.states.EndReason.outcome` `jobs.lifecycle.leases.fence()` `jobs/scheduling/` `digits.yaml`"
-    assert missing_code(f"{there} {methods}\n```\n`jobs.no.more`\n```\n") == []
-    gone = ["jobs.lifecycle.store.nothing", "worker/attempt/end.py", "trainer.save", "hora.Server",
-            "jobs.model.states.No.x", "jobs.model.states.EndReason.no"]  # fmt: skip
+    there = "`worker/attempt/ending.py` `hora.Client` `jobs.model.states.EndReason.outcome` `jobs/scheduling/`"
+    assert missing_code(f"{there} `digits.yaml` `jobs.lifecycle.leases.fence()`\n```\n`jobs.no.more`\n```\n") == []
+    gone = ["jobs.lifecycle.store.nothing", "worker/attempt/end.py", "hora.Server", "jobs.model.states.EndReason.no"]
     assert missing_code(" ".join(f"`{path}`" for path in gone)) == gone
 
 
@@ -143,20 +143,8 @@ def test_yaml_on_the_pages_can_be_submitted(text: str) -> None:
     assert [problem for spec in specs for problem in unsupported(spec, site)] == []
 
 
-def shown_commands(page: Path) -> Iterator[list[str]]:
+def shown_commands(text: str) -> Iterator[list[str]]:
     """The words after `hora` in each command line that a page shows, indented or after a prompt."""
-    for line in re.findall(r"^(?:    |\$ )(?:\.venv/bin/)?hora (.*)$", page.read_text(), re.MULTILINE):
+    for line in re.findall(r"^(?:    |\$ )(?:\.venv/bin/)?hora (.*)$", text, re.MULTILINE):
         words = shlex.split(line.partition(" | ")[0], comments=True)
         yield words[2:] if words[0] == "--profile" else words
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_on_the_pages_exist(page: Path) -> None:
-    commands_by_path = dict(commands())
-    for words in shown_commands(page):
-        if words[0] in ("--install-completion", "--show-completion"):
-            continue
-        path = next((path for path in (tuple(words[:2]), tuple(words[:1])) if path in commands_by_path), None)
-        assert path is not None, words
-        options = {text for option in commands_by_path[path].params for text in (*option.opts, *option.secondary_opts)}
-        assert {word for word in words if re.fullmatch(r"--[a-z-]+|-[a-z]", word)} <= options | {"--help"}, words
