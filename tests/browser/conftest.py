@@ -4,6 +4,7 @@
     api_alone   session   starts an api with a database of its own: `with api_alone() as site`
     site        module    what a module looks at: such an api, or a stack if jobs train. This one has no rows
     page        test      a signed-in page at 1440x900; an unexpected error of the page fails the test
+    stranger    test      such a page of a person who is not signed in
     troubles    test      errors of that page; a test adds the texts that it expects to `troubles.allowed`, and what it
                           deletes to `troubles.deleted_ids`
 
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, StorageState, expect
@@ -36,19 +37,6 @@ _TOKEN = "hora_test-token"
 _GIVEN_UP = "net::ERR_ABORTED"  # the page was left before the answer came
 
 
-class Site(Protocol):
-    """What the tests need of a stack, or of an api without a worker."""
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def token(self) -> str: ...
-    @property
-    def database_url(self) -> str: ...
-    @property
-    def home(self) -> Path: ...
-
-
 @dataclass(frozen=True)
 class ApiAlone:
     """An api in this process, whose rows are stored by tests and never by a worker."""
@@ -59,6 +47,7 @@ class ApiAlone:
     home: Path
 
 
+Site = Stack | ApiAlone
 StartApi = Callable[..., AbstractContextManager[ApiAlone]]
 
 
@@ -149,9 +138,10 @@ def troubles() -> Troubles:
     return Troubles()
 
 
-@pytest.fixture
-def page(browser: Browser, site: Site, session: StorageState, troubles: Troubles) -> Iterator[Page]:
-    context = browser.new_context(base_url=site.url, storage_state=session, viewport=WIDE)
+@contextmanager
+def opened(browser: Browser, site: Site, troubles: Troubles, **options: Any) -> Iterator[Page]:
+    """A page in a context with these options. An unexpected error of the page fails the test."""
+    context = browser.new_context(base_url=site.url, **{"viewport": WIDE} | options)
     context.set_default_timeout(PATIENCE_MS)
     page = context.new_page()
     troubles.watch(page)
@@ -159,3 +149,15 @@ def page(browser: Browser, site: Site, session: StorageState, troubles: Troubles
     page.evaluate("0")  # wait for messages that are still on their way
     context.close()
     assert troubles.unexpected() == []
+
+
+@pytest.fixture
+def page(browser: Browser, site: Site, session: StorageState, troubles: Troubles) -> Iterator[Page]:
+    with opened(browser, site, troubles, storage_state=session) as page:
+        yield page
+
+
+@pytest.fixture
+def stranger(browser: Browser, site: Site, troubles: Troubles) -> Iterator[Page]:
+    with opened(browser, site, troubles, color_scheme="dark") as page:
+        yield page

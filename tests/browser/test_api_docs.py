@@ -1,8 +1,42 @@
-"""The page of the API at /docs in a real Chromium: it loads nothing from elsewhere, and tries out operations."""
+"""The documentation and the page of the API in a real Chromium, under their own policies, also for a stranger."""
 
-from playwright.sync_api import Locator, Page, expect
+import re
 
-from tests.browser.conftest import Site
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.axe import issues
+from tests.browser.conftest import Site, Troubles, opened
+
+OF_THE_THEME = (".sidebar-drawer", "page-has-heading-one")  # its second sidebar, and the page of the search
+
+
+def test_a_reader_searches_and_follows_a_result(stranger: Page) -> None:
+    stranger.goto("/help")
+    expect(stranger.get_by_role("heading", name="Documentation", level=1)).to_be_visible()
+    search = stranger.get_by_role("search").get_by_role("textbox")
+    search.fill("learning rate")
+    search.press("Enter")
+    results = stranger.locator("#search-results")
+    expect(results).to_contain_text(re.compile(r"Search finished, found \d+ pages"))
+    summary = results.locator("p.context").first
+    expect(summary).to_contain_text(re.compile("rate", re.IGNORECASE))
+    result = results.get_by_role("link", name="Batch probe", exact=True).first
+    result.click()
+    expect(stranger).to_have_url(re.compile("/help/docs/probe.html"))
+    expect(stranger.get_by_role("heading", name="Batch probe", level=1)).to_be_visible()
+
+
+@pytest.mark.long("releases")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
+def test_the_documentation_has_no_accessibility_issues(
+    browser: Browser, site: Site, troubles: Troubles, path: str, scheme: str
+) -> None:
+    with opened(browser, site, troubles, color_scheme=scheme, bypass_csp=True) as page:
+        page.goto(f"/help/{path}")
+        expect(page.get_by_role("main")).to_be_visible()
+        assert [issue for issue in issues(page) if not any(text in issue for text in OF_THE_THEME)] == []
 
 
 def try_out(page: Page) -> Locator:
@@ -25,12 +59,11 @@ def test_the_page_of_the_api_loads_nothing_from_elsewhere_and_uses_the_session(p
     assert [address for address in addresses if not address.startswith((f"{site.url}/", "data:"))] == []
 
 
-def test_an_operation_is_tried_out_with_a_token(page: Page, site: Site) -> None:
-    page.context.clear_cookies()
-    page.goto("/docs")
-    page.get_by_role("button", name="Authorize").first.click()
-    page.get_by_label("auth-bearer-value").fill(str(site.token))
-    page.get_by_role("button", name="Apply credentials").click()
-    page.get_by_role("button", name="Close").click()
+def test_an_operation_is_tried_out_with_a_token(stranger: Page, site: Site) -> None:
+    stranger.goto("/docs")
+    stranger.get_by_role("button", name="Authorize").first.click()
+    stranger.get_by_label("auth-bearer-value").fill(str(site.token))
+    stranger.get_by_role("button", name="Apply credentials").click()
+    stranger.get_by_role("button", name="Close").click()
 
-    expect(try_out(page)).to_contain_text('"scope": "admin"')
+    expect(try_out(stranger)).to_contain_text('"scope": "admin"')

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
-from sqlalchemy import select, update
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from bench.telemetry import a_job
@@ -35,27 +35,29 @@ def site(api_alone: StartApi) -> Iterator[Site]:
         yield site
 
 
+def _end(session: Session, run: str, **values: object) -> None:
+    """Store a run that succeeded, with these values."""
+    a_job(session, run, gpus=1)
+    ended = {"status": "succeeded", "ended_at": _NOW + timedelta(hours=1), "end_reason": "completed"}
+    session.execute(update(Job).where(Job.id == run).values(**ended, **values))
+
+
 def _store(session: Session, number: int) -> None:
     """A run that ended: a higher rate than that of the run before, and a better result."""
     run = f"run{number}00000000"
-    a_job(session, run, gpus=1)
-    spec = session.scalars(select(Job.spec).where(Job.id == run)).one()
-    session.execute(
-        update(Job).where(Job.id == run).values(
-            name=f"run {number}", labels=LABEL, status="succeeded", started_at=_NOW, ended_at=_NOW + timedelta(hours=1),
-            created_at=_NOW + timedelta(seconds=number), spec=spec | {"learning_rate": 0.001 * 2**number},
-            summary={"val_accuracy": 0.5 + 0.1 * number, "best_epoch": number + 1}, end_reason="completed",
-        )
+    _end(
+        session, run, name=f"run {number}", labels=LABEL, started_at=_NOW, created_at=_NOW + timedelta(seconds=number),
+        summary={"val_accuracy": 0.5 + 0.1 * number, "best_epoch": number + 1},
     )  # fmt: skip
+    job = session.get_one(Job, run, populate_existing=True)
+    job.spec = job.spec | {"learning_rate": 0.001 * 2**number}
     session.execute(update(Attempt).where(Attempt.job_id == run).values(started_at=_NOW))
     for name, value in (("loss", 1.0), ("tokens", float(TOKENS))):
-        store_metrics(
-            session,
-            [
-                MetricRow(run, name, -1, step, 1, place, _NOW + timedelta(seconds=step), value * (number + 1) * step)
-                for place, step in enumerate(STEPS, 1)
-            ],
-        )
+        rows = [
+            MetricRow(run, name, -1, step, 1, place, _NOW + timedelta(seconds=step), value * (number + 1) * step)
+            for place, step in enumerate(STEPS, 1)
+        ]
+        store_metrics(session, rows)
 
 
 def test_a_list_is_compared_and_followed_until_a_run_is_removed(page: Page, service: Service) -> None:
@@ -80,24 +82,15 @@ def test_a_run_that_somebody_deletes_leaves_the_comparison(page: Page, service: 
     ids = [service.submit({"dataset": "digits", "name": f"brief {n}"})["id"] for n in range(2)]
     for job_id in ids:
         service.cancel(job_id)
-    named = page.context.new_page()
-    named.goto(f"/compare?jobs={','.join(ids)}")
-    page.goto("/compare?q=brief")
-    runs, named_runs = (
-        each.get_by_role("region", name="Runs", exact=True).get_by_role("listitem") for each in (page, named)
-    )
+    page.goto(f"/compare?jobs={','.join(ids)}")
+    runs = page.get_by_role("region", name="Runs", exact=True).get_by_role("listitem")
     expect(runs).to_have_count(2)
-    expect(named_runs).to_have_count(2)
     troubles.deleted_ids.append(ids[0])
     service.delete(ids[0])
     expect(runs).to_have_count(1)
-    expect(page.get_by_text("1 run", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Remove", exact=True).click()
+    expect(page).to_have_url(re.compile(rf"jobs={ids[1]}$"))
     expect(page.get_by_text("was not found")).to_have_count(0)
-    expect(named_runs).to_have_count(1)
-    named.get_by_role("button", name="Remove", exact=True).click()
-    expect(named).to_have_url(re.compile(rf"jobs={ids[1]}$"))
-    expect(named.get_by_text("was not found")).to_have_count(0)
-    named.close()
 
 
 def test_curves_stand_over_a_metric_and_on_a_logarithmic_axis(page: Page) -> None:
@@ -110,7 +103,6 @@ def test_curves_stand_over_a_metric_and_on_a_logarithmic_axis(page: Page) -> Non
     _reaches(loss, 5.0792)  # the power of ten of 120,000
     page.reload()
     _reaches(loss, 5.0792)
-    expect(page.get_by_role("link", name="New article")).to_have_attribute("href", re.compile("loss"))
     loss.get_by_role("button", name="Table of loss").click()
     expect(loss.get_by_role("table").get_by_role("rowheader").first).to_have_text("10,000")
 
@@ -141,8 +133,6 @@ def test_a_point_of_the_scatter_highlights_its_run_and_settings_have_correlation
     expect(strengths).to_contain_text("learning rate1, n 4")
     page.get_by_role("button", name="Show run 4, run 3").click()
     expect(strengths).to_contain_text("This needs four runs")
-    page.get_by_role("combobox", name="Across").select_option("val accuracy")
-    expect(scatter.get_by_role("img", name="Scatter: val accuracy over val accuracy")).to_be_visible()
     expect(scatter.locator("circle")).to_have_count(RUNS - 1)
 
 
@@ -151,20 +141,17 @@ def test_axes_are_moved_and_turned_and_results_are_read_against_a_baseline(page:
     labels = page.get_by_role("region", name="Axes of runs").locator("text[text-anchor=middle] title")
     expect(labels).to_have_text(["learning rate", "val accuracy"])
     page.get_by_role("button", name="Move to the left: val accuracy").press("Enter")
-    expect(labels).to_have_text(["val accuracy", "learning rate"])
-    drawing = page.get_by_role("img", name="4 runs on 2 axes")
-    best, worst = (drawing.get_by_text(figure, exact=True) for figure in ("0.8", "0.5"))
-    assert _top(best) < _top(worst)
     page.get_by_role("button", name="Turn upside down: val accuracy").click()
     page.reload()
     expect(labels).to_have_text(["val accuracy", "learning rate"])
-    assert _top(best) > _top(worst)
+    drawing = page.get_by_role("img", name="4 runs on 2 axes")
+    best, worst = (drawing.get_by_text(figure, exact=True).bounding_box() or {} for figure in ("0.8", "0.5"))
+    assert best["y"] > worst["y"]
 
     table = page.get_by_role("region", name="Runs side by side")
     rows = table.get_by_role("row")
     table.get_by_label("Baseline").select_option("2 run 1")
     expect(page).to_have_url(re.compile("baseline=run100000000"))
-    expect(rows.filter(has_text="run 1")).to_contain_text("baseline")
     expect(rows.filter(has_text="run 0")).to_contain_text("-0.1 worse")
     expect(rows.filter(has_text="run 3")).to_contain_text("+0.2 better")
     with page.expect_download(timeout=PATIENCE_MS) as saved:
@@ -173,40 +160,21 @@ def test_axes_are_moved_and_turned_and_results_are_read_against_a_baseline(page:
     assert [line["id"] for line in lines] == _ids().split(",")
 
 
-def _top(text: Locator) -> float:
-    box = text.bounding_box()
-    assert box is not None
-    return box["y"]
-
-
 def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Page) -> None:
     page.goto(f"/compare?jobs={_ids()}&by=learning_rate")
-    for title, columns in (
-        ("Scatter", ["run", "id", "learning rate", "val accuracy"]),
-        ("Axes of runs", ["run", "id", "learning rate", "val accuracy"]),
-    ):
+    for title in ("Scatter", "Axes of runs"):
         rows = list(csv.reader(io.StringIO(_saved(page, title, "CSV").decode("utf-8-sig"))))
-        assert rows[0][: len(columns)] == columns
+        assert rows[0][:4] == ["run", "id", "learning rate", "val accuracy"]
         assert rows[-1][:4] == ["4 run 3", "run300000000", "0.008", "0.8"]
-        picture = Image.open(io.BytesIO(_saved(page, title, "PNG"))).convert("RGB")
-        assert picture.width == 1800
-        assert picture.getpixel((0, picture.height - 1)) == (255, 255, 255)
-        greatest = (127, 154, 0)  # --ramp-4 of the light theme
-        assert greatest in {colour for _, colour in picture.getcolors(picture.width * picture.height) or []}
-    bars = list(csv.reader(io.StringIO(_saved(page, "Bars", "CSV").decode("utf-8-sig"))))
-    assert bars[:2] == [["run", "id", "val accuracy"], ["4 run 3", "run300000000", "0.8"]]
+    picture = Image.open(io.BytesIO(_saved(page, "Scatter", "PNG"))).convert("RGB")
+    assert picture.width == 1800
+    greatest = (127, 154, 0)  # --ramp-4 of the light theme
+    assert greatest in {colour for _, colour in picture.getcolors(picture.width * picture.height) or []}
     page.get_by_role("button", name="Enlarge Scatter").click()
     large = page.get_by_role("dialog", name="Scatter")
     expect(large.locator("circle")).to_have_count(RUNS)
     page.keyboard.press("Escape")
     expect(large).to_have_count(0)
-    page.get_by_role("button", name="Enlarge loss", exact=True).click()
-    cursor = page.get_by_role("dialog").get_by_role("slider")
-    cursor.press("ArrowLeft")
-    cursor.press("Escape")  # the cursor
-    expect(cursor).to_be_visible()
-    cursor.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Site) -> None:
@@ -244,22 +212,15 @@ def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: 
     expect(part).to_contain_text("Without samples: 2 run 1.")
     expect(part.get_by_role("figure")).to_have_count(1)
     expect(part.get_by_role("figure", name="GPU utilization")).to_contain_text("50 % (40 % to 60 %), n 2")
-    page.reload()
-    expect(part.get_by_role("figure", name="GPU utilization")).to_be_visible()
-    part.get_by_role("button", name="Hide utilization").click()
-    expect(part.get_by_role("figure")).to_have_count(0)
 
 
 def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Site) -> None:
-    accuracies = {"many": (0.5, 0.6, 0.7, 0.8, 0.9, 3.0), "one": (0.4,)}
+    accuracies = [*(("many", value) for value in (0.5, 0.6, 0.7, 0.8, 0.9, 3.0)), ("one", 0.4)]
     ids: list[str] = []
     with sessions_on(site.database_url) as sessions, sessions.begin() as session:
-        for kind, value in ((kind, value) for kind, values in accuracies.items() for value in values):
+        for kind, value in accuracies:
             ids.append(f"box{len(ids)}00000000")
-            a_job(session, ids[-1], gpus=1)
-            of_run = {"name": f"box {value}", "labels": {"kind": kind}, "summary": {"val_accuracy": value}}
-            ended = {"status": "succeeded", "ended_at": _NOW, "end_reason": "completed"}
-            session.execute(update(Job).where(Job.id == ids[-1]).values(**of_run, **ended))
+            _end(session, ids[-1], name=f"box {value}", labels={"kind": kind}, summary={"val_accuracy": value})
     page.goto(f"/compare?jobs={','.join(ids)}&group=labels.kind")
     chart = page.get_by_role("figure", name="Box plots")
     expect(chart.locator("rect")).to_have_count(1)
@@ -268,20 +229,14 @@ def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, si
     expect(points.filter(has_text="6 box 3.0: 3")).to_have_count(1)
     points.first.hover()
     expect(points).to_have_count(len(ids))
-    bars = page.get_by_role("figure", name="Bars").locator("title")
-    expect(bars).to_have_text(["many, n 6: 1.083", "one: 0.4"])
     page.get_by_role("button", name="Colour of group many").press("Enter")
     choice = page.get_by_role("group", name="Colour of group many")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     expect(choice.get_by_role("button", name="green")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(choice).to_have_count(0)
     page.reload()
     expect(chart.locator("rect")).to_have_attribute("stroke", "var(--run-2)")
-    page.get_by_role("button", name="Colour of group many").click()
-    choice.get_by_role("button", name="automatic").click()
-    expect(chart.locator("rect")).to_have_attribute("stroke", "var(--run-0)")
 
 
 def _saved(page: Page, title: str, kind: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, StorageState, expect
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser, StorageState, expect
 from hora.service import Service
 from hora.stack.control import Stack
 from tests.browser.axe import issues
-from tests.browser.conftest import Troubles
+from tests.browser.conftest import Troubles, opened
 from tests.browser.layout import assert_still, watch_shifts
 from tests.browser.scene import fill, team_at
 from tests.browser.views import SIZES, VIEWS, View, ids_by_name, path_of
@@ -38,22 +37,16 @@ def ids(service: Service) -> Mapping[str, str]:
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 def test_all_can_use_a_page_that_fits_and_stands_still(
     browser: Browser, site: Stack, session: StorageState, ids: Mapping[str, str], troubles: Troubles, view: View,
-    size: str, scheme: Literal["light", "dark"],
+    size: str, scheme: str,
 ) -> None:  # fmt: skip
     width, height = SIZES[size]
-    context = browser.new_context(
-        base_url=site.url, viewport={"width": width, "height": height}, color_scheme=scheme, bypass_csp=True,
-        storage_state=session if view.is_signed_in else None,
-    )  # fmt: skip
-    page = context.new_page()
-    troubles.watch(page)
     troubles.allowed += [view.refusal] if view.refusal else []
-    watch_shifts(page)
-    page.goto(path_of(view, ids))
-    expect(page.get_by_text(view.ready).filter(visible=True).first).to_be_visible()
-    expect(page.get_by_text("Loading").filter(visible=True)).to_have_count(0)
-    assert issues(page) == []
-    assert_still(page, view.path)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    context.close()
-    assert troubles.unexpected() == []
+    of_person = {"storage_state": session if view.is_signed_in else None, "color_scheme": scheme, "bypass_csp": True}
+    with opened(browser, site, troubles, viewport={"width": width, "height": height}, **of_person) as page:
+        watch_shifts(page)
+        page.goto(path_of(view, ids))
+        expect(page.get_by_text(view.ready).filter(visible=True).first).to_be_visible()
+        expect(page.get_by_text("Loading").filter(visible=True)).to_have_count(0)
+        assert issues(page) == []
+        assert_still(page, view.path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width

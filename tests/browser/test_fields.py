@@ -4,20 +4,19 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, StorageState, ViewportSize, expect
+from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 from sqlalchemy import update
 
 from bench.many_jobs import store_jobs
 from hora.service import Service
 from jobs.db.tables import Job
 from tests.browser.axe import issues
-from tests.browser.conftest import Site, StartApi, Troubles
+from tests.browser.conftest import Site, StartApi, Troubles, opened
 from tests.stored_runs import sessions_on
 from tests.waiting import until
 
 JOBS = 12
-NARROW: ViewportSize = {"width": 390, "height": 844}
-NOTES = "# Diverged\n\nafter *epoch* 9"
+NARROW = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +39,7 @@ def site(api_alone: StartApi) -> Iterator[Site]:
 
 def expect_jobs(page: Page, *numbers: int) -> None:
     """Wait until the list has just these runs, from top to bottom."""
-    expect_names(page, *(f"run {n}" for n in numbers))
-
-
-def expect_names(page: Page, *names: str) -> None:
-    """Wait until the list has just the jobs with these names, from top to bottom."""
-    expect(page.locator("[data-job] a[title^='run ']")).to_have_text(names)
+    expect(page.locator("[data-job] a[title^='run ']")).to_have_text([f"run {n}" for n in numbers])
 
 
 def line(page: Page, place: int) -> Locator:
@@ -86,14 +80,12 @@ def test_conditions_are_built_with_the_keyboard_changed_at_their_chips_and_undon
     expect_jobs(page, 2, 8)
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Filter2", exact=True)).to_be_focused()
-    page.reload()
-    expect_jobs(page, 2, 8)
     page.get_by_role("button", name="!label.team").click()
     line(page, 2).get_by_label("Operator").select_option("has a value")
     expect_jobs(page, 1, 5, 11)
     page.go_back()
     expect_jobs(page, 2, 8)
-    page.keyboard.press("Escape")
+    page.reload()
     page.get_by_role("button", name="Remove this filter").last.click()
     expect_jobs(page, 1, 2, 5, 8, 11)
 
@@ -111,40 +103,13 @@ def test_a_wrong_condition_says_why_at_its_line(page: Page, troubles: Troubles) 
     expect(alert).to_have_count(0)
 
 
-def test_a_value_with_or_at_its_end_stays_as_it_was_typed(page: Page, service: Service) -> None:
-    service.update("e0000000001", {"labels": {"said": "this or"}})
-    page.goto("/?where=label.said")
-    expect_jobs(page, 1)
-    page.get_by_role("button", name="label.said").click()
-    line(page, 1).get_by_label("Operator").select_option("is")
-    line(page, 1).get_by_label("Value").fill("this or")
-    line(page, 1).get_by_role("button", name="or").click()
-    line(page, 1).get_by_label("Value").nth(1).fill('"that')
-    service.update("e0000000001", {"name": "run 1 renamed"})
-    expect_names(page, "run 1 renamed")  # what is typed stays when the page is drawn anew
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("%22that"))
-    page.reload()
-    expect_names(page, "run 1 renamed")
-    page.get_by_role("button", name="label.said").click()
-    expect(line(page, 1).get_by_label("Value")).to_have_count(2)
-    expect(line(page, 1).get_by_label("Value").nth(1)).to_have_value(r'"\"that"')
-    service.update("e0000000001", {"name": "run 1", "labels": {"said": None}})
-
-
-def show_columns(page: Page, *columns: str) -> None:
-    """Add columns of fields to the table."""
-    for column in columns:
-        page.get_by_role("button", name="Columns").click()
-        page.get_by_role("searchbox", name="Find a column").fill(column)
-        page.get_by_role("button", name=f"Show {column.partition('.')[2]}", exact=True).click()
-        page.keyboard.press("Escape")
-
-
-def test_shift_sorts_by_one_more_field_with_the_mouse_the_keyboard_and_the_menu(page: Page) -> None:
+def test_shift_sorts_by_one_more_field_with_the_mouse_and_the_keyboard(page: Page) -> None:
     page.goto("/?where=name+~+run+[1-4]$")
-    show_columns(page, "spec.batch_size", "label.team")
-    batch, name, team = (page.get_by_role("columnheader", name=title) for title in ("batch_size", "Name", "team"))
+    page.get_by_role("button", name="Columns").click()
+    page.get_by_role("searchbox", name="Find a column").fill("spec.batch_size")
+    page.get_by_role("button", name="Show batch_size", exact=True).click()
+    page.keyboard.press("Escape")
+    batch, name = (page.get_by_role("columnheader", name=title) for title in ("batch_size", "Name"))
     name.get_by_role("button").click(modifiers=["Shift"])  # the usual order is by time, which no two jobs share
     expect_jobs(page, 1, 2, 3, 4)
     batch.get_by_role("button").click()
@@ -152,25 +117,12 @@ def test_shift_sorts_by_one_more_field_with_the_mouse_the_keyboard_and_the_menu(
     expect_jobs(page, 2, 1, 4, 3)
     name.get_by_role("button").press("Shift+Enter")
     expect_jobs(page, 2, 4, 1, 3)
-    expect(batch).to_contain_text("batch_size ↓1")
     expect(name).to_contain_text("Name ↓2")
     expect(page.locator("th[aria-sort]")).to_have_count(1)
     expect(batch).to_have_attribute("aria-sort", "descending")
     expect(page.get_by_role("button", name="Name , descending, 2")).to_be_focused()
     page.reload()
     expect_jobs(page, 2, 4, 1, 3)
-    page.go_back()
-    expect_jobs(page, 2, 1, 4, 3)
-    team.get_by_role("button").press("Alt+ArrowDown")
-    page.get_by_role("button", name="Then by this").click()
-    expect(page).to_have_url(re.compile("sort=-spec.batch_size,name,label.team$"))
-    expect(team).to_contain_text("team ↑3")
-    batch.get_by_role("button").press("Alt+ArrowDown")
-    expect(page.get_by_role("button", name="Then by this")).to_have_count(0)  # it is the first already
-    page.keyboard.press("Escape")
-    page.get_by_role("columnheader", name="Name").get_by_role("button").click()
-    expect_jobs(page, 1, 2, 3, 4)
-    expect(page).to_have_url(re.compile("sort=name$"))
     page.goto("/?sort=name,-created_at")
     narrow = page.get_by_role("columnheader", name="Created").get_by_role("button")
     expect(narrow.get_by_text("↓2")).to_be_visible()
@@ -180,30 +132,24 @@ def test_shift_sorts_by_one_more_field_with_the_mouse_the_keyboard_and_the_menu(
 def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
     browser: Browser, site: Site, session: StorageState, troubles: Troubles
 ) -> None:
-    context = browser.new_context(
-        base_url=site.url, storage_state=session, viewport=NARROW, color_scheme="dark", bypass_csp=True
-    )
-    page = context.new_page()
-    troubles.watch(page)
-    page.goto("/?where=name+~+run+[1-4]$")
-    page.get_by_role("button", name="Filter").first.click()
-    page.get_by_label("Order").select_option("metrics.val_loss")
-    page.get_by_role("button", name="Falling").click()
-    expect_jobs(page, 1, 2, 3, 4)
-    page.get_by_label("Order").select_option("spec.batch_size")
-    page.get_by_label("Then by (2)").select_option("name")
-    page.get_by_role("button", name="Rising").last.click()
-    expect_jobs(page, 3, 4, 1, 2)
-    line(page, 1).get_by_role("button", name="or").click()
-    assert issues(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.get_by_label("Group").select_option("spec.batch_size")
-    expect(page.get_by_role("button", name="spec.batch_size 64", exact=True)).to_be_visible()
-    page.keyboard.press("Escape")
-    assert issues(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    context.close()
-    assert troubles.unexpected() == []
+    of_phone = {"storage_state": session, "viewport": NARROW, "color_scheme": "dark", "bypass_csp": True}
+    with opened(browser, site, troubles, **of_phone) as page:
+        page.goto("/?where=name+~+run+[1-4]$")
+        page.get_by_role("button", name="Filter").first.click()
+        page.get_by_label("Order").select_option("metrics.val_loss")
+        page.get_by_role("button", name="Falling").click()
+        expect_jobs(page, 1, 2, 3, 4)
+        page.get_by_label("Order").select_option("spec.batch_size")
+        page.get_by_label("Then by (2)").select_option("name")
+        page.get_by_role("button", name="Rising").last.click()
+        expect_jobs(page, 3, 4, 1, 2)
+        line(page, 1).get_by_role("button", name="or").click()
+        assert issues(page) == []
+        page.get_by_label("Group").select_option("spec.batch_size")
+        expect(page.get_by_role("button", name="spec.batch_size 64", exact=True)).to_be_visible()
+        page.keyboard.press("Escape")
+        assert issues(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_jobs_are_grouped_by_fields_with_a_metric_and_compared(page: Page) -> None:
@@ -223,9 +169,6 @@ def test_jobs_are_grouped_by_fields_with_a_metric_and_compared(page: Page) -> No
     link = group.get_by_role("link", name="Compare").get_attribute("href") or ""
     assert link.startswith("/compare?")
     assert link.count("where=") == 3
-    page.get_by_label("And then by", exact=True).select_option("status")
-    of_three = page.get_by_role("button", name="label.team a or b, spec.batch_size 64, status succeeded", exact=True)
-    expect(of_three).to_be_visible()
 
 
 def test_two_groups_are_selected_at_the_same_time(page: Page) -> None:
@@ -243,14 +186,13 @@ def test_a_page_whose_jobs_are_all_archived_says_so(page: Page, service: Service
     page.goto("/?sort=name")
     expect(page.get_by_role("heading", name="All jobs are archived")).to_be_visible()
     page.get_by_role("link", name=re.compile("^Show [0-9]+ archived$")).click()
-    expect(page).to_have_url(re.compile("sort=name&archived=all$"))
     expect(page.get_by_role("link", name="run 1", exact=True)).to_be_visible()
     for job_id in ids:
         service.update(job_id, {"archived": False})
 
 
 def test_selected_jobs_are_labelled_and_starred_together(page: Page, service: Service) -> None:
-    service.update("e0000000003", {"notes": NOTES})
+    service.update("e0000000003", {"notes": "# Diverged"})
     page.goto("/?where=name+~+run+[34]$")
     expect_jobs(page, 3, 4)
     page.get_by_role("checkbox", name="Select all shown jobs").check()
@@ -265,15 +207,11 @@ def test_selected_jobs_are_labelled_and_starred_together(page: Page, service: Se
     expect(page.get_by_text("Starred: 2")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("Undone: 2")).to_be_visible()
-    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
     assert not list(service.jobs(starred=True))
     actions.get_by_role("button", name="Star", exact=True).click()
     expect(page.get_by_text("Starred: 2")).to_be_visible()
     page.goto("/?where=label.draft=yes&where=starred&where=notes")
     expect_jobs(page, 3)
-    page.get_by_role("button", name="Columns").click()
-    page.get_by_role("button", name="Show Notes", exact=True).click()
-    expect(page.get_by_role("cell", name="# Diverged after *epoch* 9")).to_be_visible()
 
 
 def test_ended_jobs_are_archived_brought_back_moved_and_deleted(
@@ -291,11 +229,6 @@ def test_ended_jobs_are_archived_brought_back_moved_and_deleted(
     bar = page.get_by_role("group", name="Selected jobs")
     bar.get_by_role("button", name="Archive").click()
     expect(page.get_by_text("Archived: 3")).to_be_visible()
-    expect(old).to_have_count(0)
-    page.get_by_role("button", name="Undo").click()
-    expect(old).to_have_count(3)
-    page.get_by_role("checkbox", name="Select all shown jobs").check()
-    bar.get_by_role("button", name="Archive").click()
     expect(old).to_have_count(0)
     page.get_by_role("button", name="Filter", exact=True).click()
     page.get_by_label("Archived jobs").select_option("only them")
@@ -321,8 +254,6 @@ def test_ended_jobs_are_archived_brought_back_moved_and_deleted(
     expect(old).to_have_count(0)
     page.goto(f"/jobs/{ids[0]}")
     page.get_by_role("button", name="Archive or delete").click()
-    page.get_by_role("button", name="Archive", exact=True).click()
-    expect(page.get_by_role("button", name="Bring back")).to_be_visible()
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("button", name="Delete the job").click()
     expect(page).to_have_url(re.compile("/$"))
@@ -350,7 +281,7 @@ def test_a_study_is_paused_cancelled_moved_and_deleted(page: Page, service: Serv
     page.get_by_role("button", name="Move…").click()
     page.get_by_role("combobox", name="Project").select_option("speech")
     page.get_by_role("button", name="Move", exact=True).click()
-    expect(page.get_by_text(f"{service.study(study)['owner']}, speech")).to_be_visible()
+    expect(page.get_by_text(", speech")).to_be_visible()
     assert {job["project"] for job in service.jobs(study=study)} == {"speech"}
     page.get_by_role("button", name="Delete…").click()
     troubles.deleted_ids.append(study)

@@ -48,11 +48,9 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     page.goto(f"/jobs/{jobs[0]['id']}")
     page.get_by_role("button", name="New chart").click()
     metrics, matches = page.get_by_role("textbox", name="Metrics"), page.get_by_role("list", name="What matches")
-    metrics.fill(r"/layer_[01]\/.*/, layer_*, train/loss - val, log(2")
-    expect(matches.get_by_role("listitem")).to_have_text([
-        re.compile("2 metrics: layer_0/norm, layer_1/norm$"), re.compile("3 metrics: layer_0/norm"),
-        re.compile("no metric here is called “val”"), re.compile("a “\\)” is missing before the end"),
-    ])  # fmt: skip
+    metrics.fill("layer_*, train/loss - val, log(2")
+    says = ("3 metrics: layer_0/norm", "no metric here is called “val”", "a “\\)” is missing before the end")
+    expect(matches.get_by_role("listitem")).to_have_text([re.compile(each) for each in says])
     expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -66,10 +64,11 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     _expect_titles(page, "Gap", "layer_*", "log10(train/loss)")
-    page.get_by_role("button", name="Move right").press("Enter")
-    page.get_by_role("button", name="Move right").press("Enter")
-    expect(page.get_by_role("button", name="Move right")).to_be_disabled()
-    expect(page.get_by_role("button", name="Move right")).to_be_focused()
+    move = page.get_by_role("button", name="Move right")
+    move.press("Enter")
+    move.press("Enter")
+    expect(move).to_be_disabled()
+    expect(move).to_be_focused()
     page.keyboard.press("Escape")
     _expect_titles(page, "layer_*", "log10(train/loss)", "Gap")
 
@@ -87,8 +86,8 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
 
 def test_a_dialog_that_is_opened_while_the_one_before_closes_stays_open(page: Page, jobs: list[dict[str, Any]]) -> None:
     page.goto(f"/jobs/{jobs[0]['id']}")
-    button, dialog = page.get_by_role("button", name="New chart"), page.get_by_role("dialog")
-    button.press("Enter")
+    dialog = page.get_by_role("dialog")
+    page.get_by_role("button", name="New chart").press("Enter")
     dialog.get_by_role("textbox", name="Metrics").fill("of the first")
     dialog.evaluate("""dialog => dialog.addEventListener("close", () => {
         [...document.querySelectorAll("button")].find((button) => button.textContent === "New chart").click();
@@ -97,13 +96,6 @@ def test_a_dialog_that_is_opened_while_the_one_before_closes_stays_open(page: Pa
     page.keyboard.press("Escape")
     expect(page.locator("body[data-closed]")).to_have_count(1)
     expect(dialog.get_by_role("textbox", name="Metrics")).to_have_value("")
-    page.keyboard.press("Escape")
-    expect(dialog).to_have_count(0)
-    expect(button).to_be_focused()
-    button.press("Enter")
-    dialog.get_by_role("button", name="Back").press("Enter")
-    expect(dialog).to_have_count(0)
-    expect(button).to_be_focused()
 
 
 def test_the_charts_are_those_of_a_project_and_of_a_link(
@@ -120,13 +112,10 @@ def test_the_charts_are_those_of_a_project_and_of_a_link(
     own = page.get_by_role("region", name="Own charts")
     expect(own).to_contain_text("Not in this job:")
     expect(own.get_by_role("figure")).to_have_count(0)
-    own.get_by_role("button", name="Change Losses").click()
-    expect(page.get_by_role("group", name="Chart Losses").get_by_role("button", name="Edit…")).to_be_focused()
 
     other = browser.new_context(base_url=site.url, storage_state=session, bypass_csp=True).new_page()
     other.goto(f"/jobs/{jobs[0]['id']}")
     other.get_by_role("button", name="New chart").click()
-    other.get_by_role("textbox", name="Metrics").fill("log(2, train/loss")
     assert issues(other) == []
     other.keyboard.press("Escape")
     _add(other, "layer_*")

