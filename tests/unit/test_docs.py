@@ -110,12 +110,12 @@ def test_examples_of_studies_can_be_submitted(path: Path) -> None:
     assert [problem for cell in cells for problem in unsupported(cell.spec, SitePolicy())] == []
 
 
-def snippets(page: Path) -> list[str]:
-    """The specs, as JSON, that a page shows."""
-    return [text for text in re.findall(r"```json\n(.*?)```", page.read_text(), re.DOTALL) if '"dataset"' in text]
+def blocks(page: Path, language: str) -> list[str]:
+    """What a page shows in a language: specs, parts of specs, studies, Compose files."""
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("spec", [text for page in PAGES for text in snippets(page)])
+@pytest.mark.parametrize("spec", [text for page in PAGES for text in blocks(page, "json") if '"dataset"' in text])
 def test_json_specs_on_the_pages_can_be_submitted(spec: str) -> None:
     assert unsupported(parse_spec(spec), SitePolicy(data_roots=["/data"])) == []
 
@@ -123,12 +123,7 @@ def test_json_specs_on_the_pages_can_be_submitted(spec: str) -> None:
 DIGEST = "9f" * 32
 
 
-def yaml_blocks(page: Path) -> list[str]:
-    """The YAML that a page shows: specs, parts of specs, studies, Compose files."""
-    return re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
-
-
-@pytest.mark.parametrize("text", [text for page in PAGES for text in yaml_blocks(page)])
+@pytest.mark.parametrize("text", [text for page in PAGES for text in blocks(page, "yaml")])
 def test_yaml_on_the_pages_can_be_submitted(text: str) -> None:
     if text.startswith("services:"):  # a Compose file
         return

@@ -1,4 +1,4 @@
-"""What commands say about the answers of a service, which is simulated here."""
+"""What commands say about the answers of a service, which is simulated here, and about errors."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,12 @@ import pytest
 
 from hora.cli.app import main
 from hora.cli.exit_codes import NOT_FOUND, SUCCEEDED
+from hora.cli.explain import explain
+from hora.cli.job_details import JobDetails, fetch_details
 from hora.cli.submitting import submit_continued
+from hora.home import StackError
+from hora.service import NotAuthorized, NotFound, ProblemError, Service, WaitTimeout
+from jobs.model.problems import FieldProblem, InvalidSpec
 from tests.unit.hora.played import PLAN, Answer, connect, job, json_answer, service_of
 
 
@@ -79,3 +84,59 @@ def test_a_checkpoint_may_be_named_as_in_a_spec(monkeypatch: pytest.MonkeyPatch,
     submit_continued(named, {"epochs": 9}, dry_run=False, wait=False, timeout_s=None, as_json=True)
     assert requests[0].url.path == "/v1/jobs/0job/clone"
     assert json.loads(requests[0].content) == {"epochs": 9, "continue_from": "job:0job@3"}
+
+
+SECOND = {"number": 2, "shares": [{"host": "ha", "slots": [0]}, {"host": "gone", "slots": [0]}]}
+ATTEMPTS = {"items": [{"number": 1}, SECOND], "next_cursor": None}
+HOST = {"name": "ha", "slots": []}
+ANSWERS = {"": {"id": "x"}, "/attempts": ATTEMPTS, "/analysis": {"findings": []}, "/advice": {"items": [{"number": 1}]}}
+
+
+def details(*absent: str, status: int = 500) -> JobDetails:
+    """The details of a job when the service fails for the paths in `absent`."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        name = request.url.path.removeprefix("/v1/jobs/x")
+        if name.startswith("/v1/hosts/"):
+            is_there = name == "/v1/hosts/ha"
+            return httpx.Response(200, json=HOST) if is_there else httpx.Response(404, json={"title": "No"})
+        if name in absent:
+            return httpx.Response(status, json={"title": "No", "detail": "not today"})
+        return httpx.Response(200, json=ANSWERS[name])
+
+    with Service("http://hora.test", transport=httpx.MockTransport(answer)) as client:
+        return fetch_details(client, "x")
+
+
+def test_details_hold_the_job_its_newest_attempt_with_its_hosts_its_analysis_and_its_advice() -> None:
+    assert details() == JobDetails({"id": "x"}, [{"number": 1}, SECOND], [HOST], {"findings": []}, [{"number": 1}], [])
+
+
+def test_an_unavailable_part_is_named_and_the_rest_is_shown() -> None:
+    found = details("/analysis", "/advice")
+    assert (found.job, found.analysis, found.advice) == ({"id": "x"}, None, [])
+    assert sorted(found.missing) == [f"The {part} is not available: No: not today" for part in ("advice", "analysis")]
+    with pytest.raises(NotFound):
+        details("", "/attempts", "/analysis", "/advice", status=404)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "first"),
+    [
+        (InvalidSpec([FieldProblem("gpus", "too few")]), 2, "The spec is not valid:"),
+        (NotAuthorized(401, "Not authenticated", "unknown token"), 1, "Not authenticated: unknown token. Check"),
+        (ProblemError(409, "Job has ended", "it has already failed"), 1, "Job has ended: it has already failed."),
+        (ProblemError(413, "Body too large"), 2, "Body too large."),
+        (WaitTimeout({"id": "x", "status": "running"}), 101, "Job x is still running. Come back with `hora show x"),
+        (WaitTimeout({"id": "x"}, "study"), 101, "Study x is still running. Come back with `hora studies show x"),
+        (StackError("Port 1 is taken."), 1, "Port 1 is taken."),
+    ],
+)
+def test_every_error_has_an_exit_code_and_a_message(error: Exception, code: int, first: str) -> None:
+    found, lines = explain(error)
+    assert found == code
+    assert lines[0].startswith(first)
+    _, lines = explain(InvalidSpec([FieldProblem("gpus", "too few"), FieldProblem("", "not an object")]))
+    assert lines[1:] == ["  gpus: too few", "  (the whole): not an object"]
+    with pytest.raises(KeyError):  # nobody expects it
+        explain(KeyError("x"))

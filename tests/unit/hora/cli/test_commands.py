@@ -1,18 +1,22 @@
-"""The table of commands lists every command with its module, and what a wrong option is answered with."""
+"""The table of commands, the help of their options, and what a wrong option is answered with."""
 
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.main import get_group
-from typer.testing import CliRunner
 
 import hora.cli
-from hora.cli.app import app, main
+from hora.cli.app import main
 from hora.cli.commands import MODULES
+from hora.cli.spec_command import SpecCommand
 from hora.cli.times import moment
+from jobs.model.descriptions import without_links
+from jobs.model.spec import DatasetSpec, ModelSpec, Spec
+from tests.command_table import commands
 
 
 def commands_of(module: str) -> set[str]:
@@ -29,13 +33,6 @@ def test_each_command_is_in_the_module_that_the_table_names() -> None:
 def test_unknown_command_is_refused_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sumbit"]) == 2
     assert "Did you mean 'submit'?" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", [[], ["ls"], ["hosts", "drain"], ["submit"]], ids=str)
-def test_the_help_of_a_switch_shows_no_type(command: list[str]) -> None:
-    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "120"})
-    assert "--help" in shown.output
-    assert "<bool>" not in shown.output
 
 
 @pytest.mark.parametrize(
@@ -71,3 +68,29 @@ def test_a_time_is_ago_or_in_rfc_3339() -> None:
         with pytest.raises(typer.BadParameter, match="is not a time; write 2h, 7d, 2030-01-31") as refused:
             moment("--until", wrong, now)
         assert refused.value.param_hint == "--until"
+
+
+SOURCE, NETWORK = DatasetSpec.model_fields["source"], ModelSpec.model_fields["name"]
+OF_SPEC = {"--dataset": SOURCE, "--model": NETWORK, "--gpus": Spec.model_fields["gpus"]}
+TRAINING = {f"--{name.replace('_', '-')}": Spec.model_fields[name] for name in ("batch_size", "epochs", "project")}
+
+
+def shown_help(command: Any) -> dict[str, str]:
+    """The help of each option as a shell shows it."""
+    with command.make_context("hora", [], resilient_parsing=True) as context:
+        return {item.value: item.help for item in command.shell_complete(context, "--")}
+
+
+@pytest.mark.parametrize(("name", "fields"), [("submit", OF_SPEC | TRAINING), ("probe", OF_SPEC)])
+def test_help_of_an_option_is_the_description_of_the_spec_field(name: str, fields: dict[str, Any]) -> None:
+    options = shown_help(dict(commands())[(name,)])
+    assert {option: options[option] for option in fields} == {
+        option: without_links(field.description) for option, field in fields.items()
+    }
+
+
+def test_every_option_has_its_own_help_or_is_a_spec_field() -> None:
+    for path, command in commands():
+        lacking = [option.name for option in command.params if option.param_type_name == "option" and not option.help]
+        assert not lacking or isinstance(command, SpecCommand), path
+        assert set(lacking) <= Spec.model_fields.keys(), path

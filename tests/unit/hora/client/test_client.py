@@ -139,19 +139,15 @@ def test_lists_are_fetched_as_they_are_consumed() -> None:
         list(client.jobs.list(statsu="failed"))  # type: ignore[call-arg]
 
 
-def series(name: str, rank: int, y: list[float | None]) -> dict[str, Any]:
-    return {"name": name, "rank": rank, "x": [1.0, 2.0], "y": y, "bands": []}
-
-
 def test_metrics_convert_to_numpy_arrays_and_a_pandas_table() -> None:
     pytest.importorskip("pandas")
-    client, requests = answering(
-        json_answer({"series": [series("loss", -1, [0.5, None]), series("loss", 0, [1.0, 2.0])]})
-    )
+    of_all, of_rank = ({"name": "loss", "x": [1.0, 2.0], "bands": []} | more for more in (
+        {"rank": -1, "y": [0.5, None]}, {"rank": 0, "y": [1.0, 2.0]}
+    ))  # fmt: skip
+    client, requests = answering(json_answer({"series": [of_all, of_rank]}))
     metrics = client.jobs.metrics("0job", name=["loss", "accuracy"], axis="epoch")
     assert requests[0].url.query == b"name=loss&name=accuracy&axis=epoch"
     assert [(one.name, one.rank) for one in metrics] == [("loss", -1), ("loss", 0)]
-    assert metrics[0].y == [0.5, None]
     arrays = metrics.to_numpy()
     assert list(arrays) == ["loss", "loss[0]"]
     assert arrays["loss"][0].tolist() == [1, 2]
@@ -183,10 +179,9 @@ def stream_of(*events: tuple[str, Any]) -> httpx.Response:
 def test_logs_are_followed_until_the_job_has_ended() -> None:
     """The service of an older version sends lines from the first one on, and without levels."""
     news = {"items": [line(number) for number in range(1, 10)]}
-    client, requests = answering(
-        json_answer({"items": [line(7)], "next_after": 7}), json_answer({"items": [line(7)], "next_after": 7}),
-        stream_of(("logs", news), ("logs", {"items": [line(11) | {"text": "LINE 11"}]}), ("end", {"status": "failed"})),
-    )  # fmt: skip
+    seventh = json_answer({"items": [line(7)], "next_after": 7})
+    more = stream_of(("logs", news), ("logs", {"items": [line(11) | {"text": "LINE 11"}]}), ("end", {}))
+    client, requests = answering(seventh, seventh, more)
     followed = client.jobs.logs("0job", tail=1, follow=True, level="info", search="line")
     assert [one.text for one in followed] == ["line 7", "line 8", "line 9", "LINE 11"]
     assert [dict(request.url.params) for request in requests] == [
@@ -196,10 +191,9 @@ def test_logs_are_followed_until_the_job_has_ended() -> None:
 
 def test_logs_are_followed_at_a_service_that_knows_no_beginning_of_them() -> None:
     refusal = {"title": "Invalid request", "errors": [{"field": "logs_after", "message": "no such parameter"}]}
-    client, requests = answering(
-        json_answer({"items": [], "next_after": 7}), json_answer({"items": [], "next_after": 7}),
-        json_answer(refusal, 422), stream_of(("logs", {"items": [line(7), line(8)]}), ("end", {})),
-    )  # fmt: skip
+    lines = stream_of(("logs", {"items": [line(7), line(8)]}), ("end", {}))
+    empty = json_answer({"items": [], "next_after": 7})
+    client, requests = answering(empty, empty, json_answer(refusal, 422), lines)
     assert [one.text for one in client.jobs.logs("0job", tail=1, follow=True)] == ["line 8"]
     assert dict(requests[-1].url.params) == {"include": "logs"}
 

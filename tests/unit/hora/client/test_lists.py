@@ -8,7 +8,7 @@ import httpx2 as httpx
 import pytest
 from pydantic import BaseModel
 
-from hora import Client, Items, Pages, ServiceUnavailable
+from hora import Client, Pages, ServiceUnavailable
 from tests.unit.hora.played import ended, in_turn, job, json_answer, page, study
 
 
@@ -50,8 +50,6 @@ def test_a_loop_fetches_as_it_goes_and_keeps_nothing() -> None:
     assert source.asked == 4  # `zip` takes one more
     assert [one.number for one in pages] == list(range(1000))
     assert (source.begun, pages._kept) == (2, [])
-    assert numbers(list(Pages(source))) == list(range(1000))
-    assert source.begun == 3
     assert not Pages(Source(0))
 
 
@@ -75,13 +73,9 @@ def test_an_index_and_a_slice_fetch_what_they_need_and_keep_it() -> None:
 
 def test_next_takes_items_as_from_an_iterator() -> None:
     pages = Pages(Source(4))
-    assert (next(pages).number, next(pages).number) == (0, 1)
-    assert numbers(pages) == [2, 3]
+    assert (next(pages).number, next(pages).number, numbers(pages)) == (0, 1, [2, 3])
     with pytest.raises(StopIteration):
         next(pages)
-    kept = Pages(Source(2))
-    assert len(kept) == 2
-    assert next(kept) is kept[0]
 
 
 def test_a_list_whose_fetch_failed_is_fetched_again_from_the_start() -> None:
@@ -125,7 +119,6 @@ def test_a_notebook_shows_the_first_jobs_as_a_table() -> None:
     assert "<td>val_accuracy 0.95</td>" in html
     assert html.endswith("<p>and more</p>")
     assert client_of(json_answer(page())).jobs.list()._repr_html_() == "<p>nothing</p>"
-    assert "<td>1</td>" in Items([Number(number=1)])._repr_html_()
 
 
 def curve(*values: float | None) -> httpx.Response:
@@ -140,12 +133,10 @@ def test_a_notebook_shows_a_job_with_the_curve_of_its_goal() -> None:
     assert shown.url == "http://hora.test/jobs/0job"
     html = shown._repr_html_()
     assert '<polyline points="2.0,30.0 158.0,2.0"' in html
-    assert 'aria-label="from 0.5 to 0.9"' in html
     assert "&lt;script&gt;" in html
     assert "<script" not in html
     without = shown._repr_html_()  # the service is away now
-    assert "<svg" not in without
-    assert "val_accuracy 0.95" in without
+    assert ("<svg" in without, "val_accuracy 0.95" in without) == (False, True)
     assert repr(shown) == "Job(id='0job', name='job', status='queued')"
     client = client_of(json_answer(study(name="<i>")), curve(0.5, 1.0))
     assert "<td>&lt;i&gt;</td>" in client.studies.get("0stu")._repr_html_()

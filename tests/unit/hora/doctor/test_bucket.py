@@ -6,12 +6,7 @@ import pytest
 
 from hora.doctor.bucket import judged
 
-ABORT = {
-    "ID": "uploads",
-    "Status": "Enabled",
-    "Filter": {},
-    "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7},
-}
+ABORT = {"Status": "Enabled", "Filter": {}, "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 7}}
 
 
 def levels(*rules: dict[str, Any], prefix: str = "team/", is_versioned: bool = False) -> list[tuple[str, str]]:
@@ -47,18 +42,24 @@ def test_a_rule_has_to_meet_all_unfinished_uploads_and_old_versions(changes: dic
     assert (levels(versions, is_versioned=True) == []) is is_enough
 
 
-def test_files_that_go_before_hora_removes_them_are_a_warning() -> None:
-    assert levels(ABORT, expiring("team/jobs/", 365)) == []
-    ((level, found),) = levels(ABORT, expiring("team/jobs/", 364))
-    assert (level, found) == ("warn", "rule old removes files after 364 days, before Hora does")
-    assert len(levels(ABORT, expiring("team/jobs/0abc/", 5))) == 1
-    assert levels(ABORT, expiring("teams/", 5)) == []
-    assert levels(ABORT, expiring("team/jobs/", 5, Status="Disabled")) == []
-    tagged = {"And": {"Prefix": "team/", "Tags": [{"Key": "a", "Value": "b"}]}}
-    assert levels(ABORT, expiring("", 5, Filter=tagged)) == []
-    assert levels(ABORT, expiring("", 5, Filter={"Tag": {"Key": "a", "Value": "b"}})) == []
-    assert levels(ABORT, expiring("team/jobs/", 5, Expiration={"ExpiredObjectDeleteMarker": True})) == []
-    assert len(levels(ABORT, expiring("team/jobs/", 5, Expiration={"Date": "2030-01-31"}))) == 1
+TAG = {"Key": "a", "Value": "b"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_early"),
+    [
+        (expiring("team/jobs/", 365), False),
+        (expiring("team/jobs/", 364), True),
+        (expiring("team/jobs/0abc/", 5), True),
+        (expiring("team/jobs/", 5, Expiration={"Date": "2030-01-31"}), True),
+        (expiring("teams/", 5), False),
+        (expiring("team/jobs/", 5, Status="Disabled"), False),
+        (expiring("", 5, Filter={"And": {"Prefix": "team/", "Tags": [TAG]}}), False),
+        (expiring("team/jobs/", 5, Expiration={"ExpiredObjectDeleteMarker": True}), False),
+    ],
+)
+def test_files_that_go_before_hora_removes_them_are_a_warning(rule: dict[str, Any], is_early: bool) -> None:
+    assert [level for level, _ in levels(ABORT, rule)] == ["warn"] * is_early
 
 
 @pytest.mark.parametrize("prefix", ["", "team/", "team/hora-"])

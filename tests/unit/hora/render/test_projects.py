@@ -42,14 +42,11 @@ def test_project_details_show_limits_members_and_status() -> None:
     }
     some = project(max_slots=4, members=["ada", "b\x1b[1mob"], is_open=False, share=0.5, max_priority=0, idle=IDLE)
     some["usage"] |= {"cost": 1234.4}
-    facts = facts_of(project_facts(some))
-    assert facts["slots"] == "3 of 4 leased"
-    assert facts["members"] == "ada, b\\x1b[1mob"
-    assert facts["status"] == "members only"
-    assert facts["priority"] == "up to 0; only admins go above"
-    assert facts["share"] == "0.5 (1 is the default)"
-    assert facts["idle slots"] == "below 5 % for 1800 s: pause"
-    assert facts["cost"] == "1,234 this month"
+    assert facts_of(project_facts(some)).items() >= {
+        "slots": "3 of 4 leased", "members": "ada, b\\x1b[1mob", "status": "members only", "cost": "1,234 this month",
+        "priority": "up to 0; only admins go above", "share": "0.5 (1 is the default)",
+        "idle slots": "below 5 % for 1800 s: pause",
+    }.items()  # fmt: skip
 
 
 def test_only_options_that_were_given_are_sent() -> None:
@@ -62,17 +59,11 @@ def test_only_options_that_were_given_are_sent() -> None:
     }  # fmt: skip
     assert _document(None, None, "none") == {"idle": None}
 
-
-@pytest.mark.parametrize(
-    ("option", "texts", "words"),
-    [
+    for option, texts, words in (
         ("max_slots", ("four", "1.5", "", "inf"), "is not a number; `none` removes the limit"),
-        ("max_gpu_hours", ("inf",), "is not a number; `none` removes the limit"),
         ("share", ("much", "", "nan", "inf", "none"), "is not a number; 1 is the default"),
         ("idle", ("", "below", "below=", "=5", "below=5,,for_s=60"), "is not NAME=VALUE"),
-    ],
-)
-def test_an_option_that_is_no_value_is_refused(option: str, texts: tuple[str, ...], words: str) -> None:
-    for text in texts:
-        with pytest.raises(typer.BadParameter, match=words):
-            _document(None, None, **{option: text})
+    ):
+        for text in texts:
+            with pytest.raises(typer.BadParameter, match=words):
+                _document(None, None, **{option: text})

@@ -1,23 +1,15 @@
 """Tables in terminals of any width: no word is broken, and nothing is wider than the terminal."""
 
-import io
-
 import pytest
-from rich.console import Console
 
 from hora.render.tables import FittingTable, table_of
+from tests.printed import as_text
 
 LONG_NAME = "digits-lenet5-2x64-with-a-long-name"
 ROWS = [
     ("3k9v0t2m7x1q", LONG_NAME, "running", "0.9712", "12,345", "2nd: needs 1 slot; none is free"),
     ("7m2k0q9d4v1s", "a", "queued", "-", "-", "-"),
 ]
-
-
-def drawn(table: FittingTable, width: int) -> list[str]:
-    console = Console(file=io.StringIO(), width=width, highlight=False)
-    console.print(table)
-    return [line.rstrip() for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
 def jobs() -> FittingTable:
@@ -30,7 +22,7 @@ def jobs() -> FittingTable:
 @pytest.mark.parametrize("width", range(28, 140))
 def test_no_word_is_broken(width: int) -> None:
     """Unless it alone is wider than the terminal."""
-    lines = drawn(jobs(), width)
+    lines = as_text(jobs(), width).splitlines()
     assert all(len(line) <= width for line in lines)
     whole = {word for row in ROWS for cell in row for word in cell.split()}
     whole |= {"ID", "NAME", "STATUS", "VAL", "ACCURACY", "SAMPLES/S", "IN", "QUEUE"}
@@ -42,7 +34,7 @@ def test_no_word_is_broken(width: int) -> None:
 
 
 def test_with_less_room_texts_are_cut_then_a_column_is_left_out_and_then_rows_are_lists() -> None:
-    whole, cut, less, lists = (drawn(jobs(), width) for width in (200, 90, 72, 40))
+    whole, cut, less, lists = (as_text(jobs(), width).splitlines() for width in (200, 90, 72, 40))
     assert [line.split() for line in whole] == [
         ["ID", "NAME", "STATUS", "VAL", "ACCURACY", "SAMPLES/S", "IN", "QUEUE"],
         *(" ".join(row).split() for row in ROWS),

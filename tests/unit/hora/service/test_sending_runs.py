@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -34,10 +35,9 @@ def test_the_texts_are_those_of_the_files(folder: Path) -> None:
     (folder / "attempt-1" / "records" / "rank-1.jsonl").unlink()  # that rank wrote nothing
     exported, texts = sent(folder)
     assert [attempt.number for attempt in exported.attempts] == [1, 2]
-    together: dict[tuple[int, str, int], str] = {}
+    together = defaultdict[tuple[int, str, int], str](str)
     for one in texts:
-        key = (one.attempt, one.kind, one.rank)
-        together[key] = together.get(key, "") + one.text
+        together[one.attempt, one.kind, one.rank] += one.text
     assert len(together) == 2 * (2 * 2 + 1) - 1
     assert len(texts) > len(together)
     for (number, kind, rank), text in together.items():
@@ -68,13 +68,10 @@ def replace_by_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def change(path: Path, **fields: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-
-
 def lose_end(folder: Path) -> None:
     """Take the end of the last attempt away, as if Slurm had killed its script."""
-    change(folder / "attempt-2" / "attempt.json", ended_at=None, reason=None)
+    file = folder / "attempt-2" / "attempt.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"ended_at": None, "reason": None}))
 
 
 @pytest.mark.parametrize("has_lock", [True, False])
@@ -101,29 +98,22 @@ def test_one_that_trains_is_not_sent(folder: Path) -> None:
     os.close(lock(folder))  # it was let go
 
 
-REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no folder of a run": (lambda folder: (folder / "run.json").unlink(), r"run\.json cannot be read: "),
-    "a damaged file": (lambda folder: (folder / "run.json").write_text("{"), r"run\.json is damaged: Invalid JSON"),
-    "a huge file": (
-        lambda folder: (folder / "run.json").write_text(" " * (8 * 1024 * 1024 + 1)), "is larger than 8388608 bytes",
-    ),
-    "no attempt": (lambda folder: (folder / "attempt-1/attempt.json").unlink(), "cannot be imported: attempts: "),
-    "a link in place of a file": (
-        lambda folder: replace_by_link(folder / "attempt-1/logs/rank-0.log"), r"rank-0\.log cannot be read: .* a link",
-    ),
-    "a link in place of a folder": (
-        lambda folder: replace_by_link(folder / "attempt-1/records"), "records is a link, and no folder of the run",
-    ),
-    "a named pipe": (
-        lambda folder: replace_by_pipe(folder / "attempt-1/records/rank-1.jsonl"), "cannot be read: .* a named pipe",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_other_folders_are_refused_with_what_is_wrong(folder: Path, case: str) -> None:
-    spoil, message = REFUSED[case]
-    spoil(folder)
+@pytest.mark.parametrize(
+    ("path", "spoil", "message"),
+    [
+        ("run.json", Path.unlink, r"run\.json cannot be read: "),
+        ("run.json", lambda path: path.write_text("{"), r"run\.json is damaged: Invalid JSON"),
+        ("run.json", lambda path: path.write_text(" " * (8 * 1024 * 1024 + 1)), "is larger than 8388608 bytes"),
+        ("attempt-1/attempt.json", Path.unlink, "cannot be imported: attempts: "),
+        ("attempt-1/logs/rank-0.log", replace_by_link, r"rank-0\.log cannot be read: .* a link"),
+        ("attempt-1/records", replace_by_link, "records is a link, and no folder of the run"),
+        ("attempt-1/records/rank-1.jsonl", replace_by_pipe, "cannot be read: .* a named pipe"),
+    ],
+)
+def test_other_folders_are_refused_with_what_is_wrong(
+    folder: Path, path: str, spoil: Callable[[Path], object], message: str
+) -> None:
+    spoil(folder / path)
     with pytest.raises(BadRun, match=message) as refusal:
         sent(folder)
     assert explain(refusal.value)[0] == 2

@@ -7,14 +7,7 @@ import time
 import httpx2 as httpx
 import pytest
 
-from hora.service import (
-    HoraError,
-    NotAuthorized,
-    NotFound,
-    ProblemError,
-    ServiceUnavailable,
-    WaitTimeout,
-)
+from hora.service import HoraError, NotAuthorized, NotFound, ProblemError, ServiceUnavailable, WaitTimeout
 from hora.service.transport import NoName
 from tests.unit.hora.played import json_answer, service_of
 
@@ -106,21 +99,23 @@ def test_waiting_reports_each_change_once_and_survives_a_restart_of_the_service(
 
 def test_methods_send_what_they_were_given() -> None:
     """What the commands send is compared with the API's own description, in the tests of the command line."""
-    client, requests = service_of(*[json_answer({"name": "a", "jobs": []}) for _ in range(5)])
+    client, requests = service_of(*[json_answer({"name": "a", "jobs": []}) for _ in range(6)])
     client.submit_study({"base": {}}, idempotency_key="k")
+    client.cancel_study("s", save=True)
     client.host_utilization("a b", metric="cpu_percent")
     client.drain("a", requeue=True)
     assert client.metrics_of(["b", "a"], name=["loss", "accuracy"], max_points=40) == []
     client.logs("a", search="100 %", before=7, limit=5)
     assert [f"{request.method} {request.url.raw_path.decode()}" for request in requests] == [
         "POST /v1/studies",
+        "POST /v1/studies/s/cancel?save=true",
         "GET /v1/hosts/a%20b/utilization?metric=cpu_percent",
         "POST /v1/hosts/a/drain",
         "GET /v1/metrics?job=b&job=a&name=loss&name=accuracy&max_points=40",
         "GET /v1/jobs/a/logs?search=100+%25&before=7&limit=5",
     ]
     assert requests[0].headers["Idempotency-Key"] == "k"
-    assert json.loads(requests[2].content) == {"requeue": True}
+    assert json.loads(requests[3].content) == {"requeue": True}
 
 
 def test_invalid_unicode_raises_a_hora_error() -> None:

@@ -28,9 +28,8 @@ def test_pauses_between_retries_grow_and_are_random(paused: list[float]) -> None
         client, _ = service_of(*3 * [httpx.ConnectError("gone")], json_answer({"id": "a"}))
         client.job("a")
     for number, least in enumerate(PAUSES_S):
-        taken = paused[number::3]
-        assert all(least <= pause <= 1.5 * least for pause in taken)
-        assert len({*taken}) > 1
+        assert all(least <= pause <= 1.5 * least for pause in paused[number::3])
+        assert len({*paused[number::3]}) > 1
 
 
 def test_a_429_is_retried_after_the_time_in_the_answer(paused: list[float]) -> None:
@@ -73,14 +72,11 @@ def test_only_repeatable_requests_are_retried_when_the_service_is_unavailable(st
     assert len(requests) == 2
     client, requests = service_of(json_answer({}, status), json_answer({"id": "a"}, 201))
     assert client.submit({}) == {"id": "a"}  # safe to repeat: a submission carries a key
-    client, requests = service_of(json_answer({}, status))
-    with pytest.raises(ProblemError):
-        client.note_study("s", "once")
-    assert (len(requests), len(paused)) == (1, 2)
-    client, requests = service_of(httpx.ReadTimeout("late"))
-    with pytest.raises(ServiceUnavailable):
-        client.note_study("s", "once")
-    assert len(requests) == 1
+    for answer, error in ((json_answer({}, status), ProblemError), (httpx.ReadTimeout("late"), ServiceUnavailable)):
+        client, requests = service_of(answer)
+        with pytest.raises(error):
+            client.note_study("s", "once")
+        assert (len(requests), len(paused)) == (1, 2)
 
 
 def test_what_cannot_be_asked_is_no_address_and_what_cannot_be_sent_is_no_token() -> None:
