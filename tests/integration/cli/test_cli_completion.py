@@ -29,27 +29,20 @@ def test_ids_are_proposed_from_the_service(short_folder: Path, answer_with: Call
     answer_with(jobs)
     assert proposals(short_folder, "hora show 0a") == ["0aaa", "0abb"]
     assert proposals(short_folder, "hora cancel 1") == ["1xyz"]
-    assert proposals(short_folder, "hora hosts show h") == []
     assert proposals(short_folder, "hora stu") == ["study", "studies"]
     assert proposals(short_folder, "hora ls --status r") == ["running"]
-    for shell in ("zsh", "fish"):  # these shells show a description beside each id
-        told_more = "\n".join(proposals(short_folder, "hora show 0a", shell))
-        assert "0abb" in told_more
-        assert "[/], queued" in told_more
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_names_cannot_run_commands_in_the_shell(
     short_folder: Path, answer_with: Callable[[Answer], None], shell: str
 ) -> None:
-    names = [r"\$(touch x)", r"\`touch x\`", r"\" ; touch x ; ", "it's", "訓練 ok"]
+    names = [r"\$(touch x)", r"\`touch x\`", r"\" ; touch x ; ", "it's", "訓練 ok", "[/]"]
     answer_with(lambda _: json_answer(page(*(job(id=f"0a{at}", name=name) for at, name in enumerate(names)))))
     told_more = "\n".join(proposals(short_folder, "hora show 0a", shell))
-    assert "訓練 ok, queued" in told_more
-    assert "it_s, queued" in told_more
-    for sign in ("\\", "`", "$"):
-        assert sign not in told_more
-    assert "__ ; touch x" in told_more
+    for text in ("訓練 ok, queued", "it_s, queued", "[/], queued", "__ ; touch x"):
+        assert text in told_more
+    assert not {"\\", "`", "$"} & {*told_more}
 
 
 def test_completion_is_silent_without_a_service_and_does_not_wait_for_a_slow_one(

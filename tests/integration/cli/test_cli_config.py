@@ -46,7 +46,6 @@ def _no_profile() -> Iterator[None]:
         (None, {"HORA_URL": "http://x.test/", "HORA_TOKEN": "s-mine"}, "http://x.test", "s-mine"),
         (None, {"HORA_URL": LOCAL}, LOCAL, "s-local"),
         (None, {"HORA_URL": "http://lab.test:8400"}, "http://lab.test:8400", "s-lab"),
-        (None, {"HORA_URL": "http://lab.test:8401"}, "http://lab.test:8401", None),
         (None, {"HORA_URL": "https://lab.test:8400"}, "https://lab.test:8400", None),
         ("lab", {"HORA_URL": "http://x.test", "HORA_TOKEN": "s-mine"}, "http://lab.test:8400", "s-lab"),
         ("bare", {"HORA_TOKEN": "s-mine"}, "http://bare.test", None),
@@ -67,10 +66,9 @@ def test_the_file_takes_precedence_over_the_local_stack(
 ) -> None:
     home = Path(environ.pop("HORA_HOME"))
     monkeypatch.setattr("hora.connection.default_home", lambda: home)
-    assert (target := find_target(environ)).url == "https://team.test"
-    assert target.token == "s-team"
-    assert (target := find_target({**environ, "HORA_TOKEN": "s-mine"})).url == LOCAL  # not to the file's service
-    assert target.token == "s-mine"
+    assert (find_target(environ).url, find_target(environ).token) == ("https://team.test", "s-team")
+    target = find_target({**environ, "HORA_TOKEN": "s-mine"})
+    assert (target.url, target.token) == (LOCAL, "s-mine")  # not to the file's service
     config_file(environ).unlink()
     assert find_target(environ).url == LOCAL
 
@@ -91,7 +89,6 @@ def test_a_token_that_others_can_read_is_refused(environ: dict[str, str]) -> Non
     [
         ("[profiles", "is not TOML"),
         ("url = 'http://x'", "not url"),
-        ("profiles = 3", "not profiles"),
         ("[profiles.lab]\nurl = 3", "profile lab is not a table of texts"),
         ("[profiles.lab]\npassword = 'x'", "profile lab has password"),
     ],
@@ -128,15 +125,10 @@ def test_a_profile_is_set_used_shown_and_removed(short_folder: Path) -> None:
     ("command", "typed", "code", "expected_error"),
     [
         ("config set token hora_secret", "", 2, "every process can read a token"),
-        ("config set url", "", 2, "give the address"),
-        ("config set url lab.test", "", 1, "is not the address of a service"),
         ("config set url http://ada:secret@lab.test", "", 1, "is not the address of a service"),
         ("config set token", "a b\n", 1, "is not a token"),
-        ("config set token", "\n", 1, "No token was given"),
         ("config set token", "hora_secret\n", 1, "Set the url first"),
-        ("config set colour red", "", 2, "colour"),
         ("--profile local config set url http://x.test", "", 1, "local is not a valid name for a profile"),
-        ("--profile ../x config set url http://x.test", "", 1, "../x is not a valid name for a profile"),
         ("--profile ../x ls", "", 1, "There is no profile ../x"),
     ],
 )

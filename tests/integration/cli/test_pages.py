@@ -7,22 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import hora.client as client_package
 from hora import Client
-from hora.service import Service
 from hora.stack.control import Stack
 
 ROOT = Path(__file__).parents[3]
 PAGES = ("README.md", "docs/client.md")
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
-ASKED_OTHERWISE = {  # what of a service the typed client has not, or not by this name
-    "audit", "clock", "follow_jobs", "login_link", "readiness", "set_user_disabled", "users",
-    "code_bytes", "store_code", "import_run",  # the client sends and fetches whole folders
-    "fetch_checkpoint",  # `download_checkpoint`
-    "download_artifacts", "dry_run_clone", "remove_upload", "send_piece", "start_upload", "upload", "uploads",
-    "logs",  # `log_lines`
-    "metrics_of",  # of many jobs; the client's jobs have their own
-}  # fmt: skip
 
 
 def blocks(page: str) -> list[str]:
@@ -32,23 +22,23 @@ def blocks(page: str) -> list[str]:
     return ["\n" * text[: block.start(1)].count("\n") + block[1] for block in found]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
-def test_the_python_examples_of_a_page_run(stack: Stack, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _reader(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader has the packages that examples use, and a service."""
     pytest.importorskip("pandas")
     monkeypatch.setenv("HORA_URL", stack.url)
     monkeypatch.setenv("HORA_TOKEN", stack.token)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)])
+def test_the_python_examples_of_a_page_run(page: str) -> None:
     reader: dict[str, object] = {"__name__": "reader"}
     for block in blocks(page):
         exec(compile(block, page, "exec"), reader)  # noqa: S102 - our own page
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_is_stored_without_outputs(
-    stack: Stack, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("pandas")
-    monkeypatch.setenv("HORA_URL", stack.url)
-    monkeypatch.setenv("HORA_TOKEN", stack.token)
+def test_a_notebook_runs_and_is_stored_without_outputs(path: Path) -> None:
     notebook = json.loads(path.read_text())
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [(cell["outputs"], cell["execution_count"]) for cell in cells] == [([], None)] * len(cells)
@@ -79,10 +69,3 @@ def test_the_page_lists_every_method_of_the_client() -> None:
         for name, resource in resources.items():
             methods = {method for method in dir(resource) if not method.startswith("_")}
             assert {*re.findall(r"`(\w+)`", rows[name])} == methods, name
-
-
-def test_the_client_makes_every_call_of_the_service() -> None:
-    sources = "".join(path.read_text() for path in Path(next(iter(client_package.__path__))).glob("*.py"))
-    asked = {*re.findall(r"\b(?:self\._service|Service)\.(\w+)", sources)}
-    calls = {name for name in dir(Service) if not name.startswith("_") and callable(getattr(Service, name))}
-    assert calls - asked == ASKED_OTHERWISE

@@ -1,7 +1,7 @@
 """What `hora doctor` reads of an S3 server: the rules of the bucket, and the time."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,7 +30,7 @@ def refusal(code: str) -> str:
 class Bucket:
     """What the server answers, by the query, and how far its clock is ahead."""
 
-    answers: dict[str, tuple[int, str]] = field(default_factory=dict)
+    answers: dict[str, tuple[int, str]]
     ahead: timedelta = timedelta()
     url: str = ""
 
@@ -81,7 +81,7 @@ def test_the_rules_of_the_bucket_are_read(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize(("status", "content"), [(200, VERSIONING.format("")), (403, refusal("RequestTimeTooSkewed"))])
-def test_aclock_that_is_off_is_said_also_if_s3_refuses_it(bucket: Bucket, status: int, content: str) -> None:
+def test_a_clock_that_is_off_is_said_also_if_s3_refuses_it(bucket: Bucket, status: int, content: str) -> None:
     bucket.answers["versioning"] = (status, content)
     assert list(clock(bucket.store().ask_bucket("get_bucket_versioning"))) == []
     bucket.ahead = timedelta(minutes=20, seconds=30)
