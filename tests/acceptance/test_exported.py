@@ -2,9 +2,7 @@
 
 import ast
 import json
-import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -18,6 +16,7 @@ from hora.stack.control import Stack
 from jobs.model.records import EpochEnded, Planned, Record, Summarized, parse_record
 from jobs.model.runs import Run, RunAttempt
 from tests.acceptance.conftest import kinds, points
+from tests.commands import hora_process
 from tests.slurm import Slurm, slurm
 from tests.waiting import until
 
@@ -41,9 +40,9 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The script as `hora export` printed it, in a folder of its own."""
     folder = tmp_path_factory.mktemp("submitted from here")
     (folder / "spec.json").write_text(json.dumps(SPEC))
-    argv = [sys.executable, "-m", "hora", "export", str(folder / "spec.json"), "--slurm", "--nodes", "2"]
     script = folder / "train.sh"
-    script.write_text(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    options = ("--slurm", "--nodes", "2")
+    script.write_text(hora_process(folder / "home", "export", str(folder / "spec.json"), *options).stdout)
     return script
 
 
@@ -137,8 +136,9 @@ def test_a_run_that_is_complete_is_not_trained_again(trained: Exported) -> None:
 
 
 def test_an_imported_run_is_a_job_with_what_its_files_say(trained: Exported, stack: Stack, client: Service) -> None:
-    job_id, again = (hora(stack, "import", str(trained.folder)) for _ in range(2))
-    assert again == job_id
+    first, again = (hora_process(stack.home, "import", str(trained.folder)) for _ in range(2))
+    job_id = first.stdout.strip()
+    assert (first.returncode, again.stdout.strip()) == (0, job_id), first.stderr
     job = client.job(job_id)
     assert (job["status"], job["end_reason"], job["attempt"]) == ("succeeded", "completed", 2)
     assert datetime.fromisoformat(job["ended_at"]) == trained.attempt(2).ended_at
@@ -155,15 +155,6 @@ def test_an_imported_run_is_a_job_with_what_its_files_say(trained: Exported, sta
     for number, rank in ((1, 0), (2, 1)):
         printed = (trained.folder / f"attempt-{number}" / "logs" / f"rank-{rank}.log").read_text().splitlines()
         assert [text for attempt, of_rank, text in lines if (attempt, of_rank) == (number, rank)] == printed
-
-
-def hora(stack: Stack, *arguments: str) -> str:
-    """What the command line prints, as a user of the stack."""
-    variables = {**os.environ, "HORA_URL": stack.url, "HORA_TOKEN": stack.token}
-    argv = [sys.executable, "-m", "hora", *arguments]
-    done = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 LAYOUT = """#!/bin/sh

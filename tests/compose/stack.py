@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hora.service import HoraError, Json, Service
 from tests.commands import environment
+from tests.nvml import build_stub
 from tests.upgrade.versions import NEW, ROOT, Version
 from tests.waiting import until
 
@@ -79,7 +80,7 @@ class ContainerStack:
         self.settings = {"HORA_URL": f"http://127.0.0.1:{port}", "HORA_TOKEN": token}
         self._environment = environment(home, HORA_PORT=str(port), HORA_TOKEN=token, HORA_SLOTS="1")
         if gpu:
-            self._environment["NVML_STUB_FOLDER"] = str(_build_nvml_stub(home))
+            self._environment["NVML_STUB_FOLDER"] = str(build_stub(home / "nvml").parent)
         if store:
             self._environment["HORA_STORE"] = "file:///mnt/team/hora"
             self._of_store = _with_store(home)
@@ -175,15 +176,6 @@ class ContainerStack:
         """The words that podman or docker prints."""
         argv = ["podman" if self._is_podman else "docker", *arguments]
         return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
-
-
-def _build_nvml_stub(home: Path) -> Path:
-    """A folder with a library that lists one card."""
-    folder = home / "nvml"
-    folder.mkdir()
-    source = ROOT / "tests/integration/worker/nvml_stub.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "libnvidia-ml.so.1", source], check=True)
-    return folder
 
 
 def _with_store(home: Path) -> Path:

@@ -45,15 +45,8 @@ def regression(
     for epoch, mae in enumerate(maes, start=1):
         for step in range(steps * (epoch - 1) + 1, steps * epoch + 1):
             times = {} if step == 1 else {"step_time_s": step_s, "samples_per_s": 32 / step_s}
-            reports.append(
-                reported(
-                    at + step * step_s,
-                    step=step,
-                    epoch=epoch,
-                    mae=training[epoch - 1] if training else 0.9 * mae,
-                    **times,
-                )
-            )
+            of_training = training[epoch - 1] if training else 0.9 * mae
+            reports.append(reported(at + step * step_s, step=step, epoch=epoch, mae=of_training, **times))
         figures = {"val_mae": mae, "val_r2": 1 - mae}
         reports.append(reported(at + epoch * epoch_s, epoch=epoch, wall_s=epoch_s, **figures))
     return reports

@@ -2,10 +2,7 @@
 
 import http.client
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
@@ -13,13 +10,6 @@ from hora.stack.control import Stack
 MIB = 1024 * 1024
 SENT_MIB = 256
 MOST_MIB = 48  # of growth: some pieces of 16 MiB, and what reading them takes
-
-
-@pytest.fixture
-def small_stack(short_folder: Path) -> Iterator[Stack]:
-    """A stack of this test's own, so that only this test raises the api's peak of memory."""
-    with Stack(short_folder / "home", port=0, slots=1, parts=("database", "broker", "migrations", "api")) as stack:
-        yield stack
 
 
 def peak_mib(stack: Stack, *, anew: bool = False) -> float:
@@ -55,16 +45,17 @@ def send_without_end(stack: Stack, method: str, path: str, media_type: str) -> i
         connection.close()
 
 
-def test_endless_request_bodies_do_not_use_up_memory(small_stack: Stack) -> None:
-    with Service(small_stack.url, small_stack.token) as service:
+def test_endless_request_bodies_do_not_use_up_memory(short_folder: Path) -> None:
+    """On a stack of its own, so that only this test raises the api's peak of memory."""
+    parts = ("database", "broker", "migrations", "api")
+    with Stack(short_folder / "home", port=0, parts=parts) as stack, Service(stack.url, stack.token) as service:
         upload_id = service.start_upload(filename="a.zip", size_bytes=1000 * MIB)["id"]
-
-    before = peak_mib(small_stack, anew=True)
-    for method, path, media_type in (
-        ("POST", "/v1/jobs", "application/json"),
-        ("POST", "/v1/studies", "application/json"),
-        ("POST", "/v1/tokens", "application/json"),
-        ("PUT", f"/v1/uploads/{upload_id}/content?offset=0", "application/octet-stream"),
-    ):
-        assert send_without_end(small_stack, method, path, media_type) in (413, 422), path
-    assert peak_mib(small_stack) - before < MOST_MIB
+        before = peak_mib(stack, anew=True)
+        for method, path, media_type in (
+            ("POST", "/v1/jobs", "application/json"),
+            ("POST", "/v1/studies", "application/json"),
+            ("POST", "/v1/tokens", "application/json"),
+            ("PUT", f"/v1/uploads/{upload_id}/content?offset=0", "application/octet-stream"),
+        ):
+            assert send_without_end(stack, method, path, media_type) in (413, 422), path
+        assert peak_mib(stack) - before < MOST_MIB

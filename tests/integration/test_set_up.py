@@ -10,9 +10,9 @@ import pytest
 
 from set_up import UV, Step, environment_steps, gpu_steps
 from set_up_gpu import WHEELS, Compiler, Plan, find_toolkit
+from tests.nvml import build_stub
 
 ROOT = Path(__file__).parents[2]
-STUB = ROOT / "tests/integration/worker/nvml_stub.c"
 TENSORFLOWS = {"cpu": "tensorflow_cpu-2.18.1.dist-info", "gpu": "tensorflow-2.18.1.dist-info"}
 
 
@@ -31,9 +31,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the library of a driver 550.54.15, which has a card for each letter of NVML_STUB."""
     folder = tmp_path_factory.mktemp("driver")
-    argv = ["cc", "-shared", "-fPIC", "-o", str(folder / "libnvidia-ml.so.1"), str(STUB)]
-    subprocess.run(argv, check=True)
-    return folder
+    return build_stub(folder).parent
 
 
 def hold(checkout: Path, kind: str) -> None:
@@ -101,8 +99,8 @@ def test_the_toolkit_is_found_by_its_folder_or_by_nvcc_on_the_path(tmp_path: Pat
 @pytest.mark.parametrize(
     ("held", "device", "is_ready"),
     [
-        ("cpu", "", True), ("cpu", "auto", True), ("cpu", "cpu", True), ("cpu", "gpu", False), ("cpu", "wrong", False),
-        ("gpu", "", True), ("gpu", "auto", True), ("gpu", "gpu", True), ("gpu", "cpu", False), ("gpu", "wrong", False),
+        ("cpu", "auto", True), ("cpu", "gpu", False), ("cpu", "wrong", False),
+        ("gpu", "", True), ("gpu", "gpu", True), ("gpu", "cpu", False),
     ],
 )  # fmt: skip
 def test_make_sets_an_environment_up_again_only_for_another_device(
@@ -122,11 +120,8 @@ def commands(steps: list[Step]) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     ("held", "wanted", "option"),
-    [
-        (None, "gpu", "--allow-existing"), ("gpu", "gpu", "--allow-existing"), ("cpu", "cpu", "--allow-existing"),
-        ("cpu", "gpu", "--clear"), ("gpu", "cpu", "--clear"),
-    ],
-)  # fmt: skip
+    [(None, "gpu", "--allow-existing"), ("cpu", "cpu", "--allow-existing"), ("cpu", "gpu", "--clear")],
+)
 def test_an_environment_of_the_other_kind_is_emptied_first(
     checkout: Path, held: str | None, wanted: str, option: str
 ) -> None:
@@ -149,7 +144,5 @@ def test_compiler_wheels_are_installed_beside_the_environment_and_only_without_a
     assert not any("nvcc" in argument for argv in commands(with_toolkit) for argument in argv)
     assert with_toolkit[1].variables["HOROVOD_CUDA_HOME"] == "/usr/local/cuda"
     # uv must not take a Horovod that another compiler made.
-    made_with = [argv[argv.index("--config-settings-package") + 1] for argv in (
-        filling.commands[0], with_toolkit[1].commands[0]
-    )]  # fmt: skip
-    assert made_with == ["horovod:cuda=13.0-75,80,86,89,90,100,120", "horovod:cuda=12.5-60,70,75,80,86,89,90"]
+    assert "horovod:cuda=13.0-75,80,86,89,90,100,120" in filling.commands[0]
+    assert "horovod:cuda=12.5-60,70,75,80,86,89,90" in with_toolkit[1].commands[0]

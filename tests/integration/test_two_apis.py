@@ -28,11 +28,11 @@ class Api:
 
     def __init__(self, environment: dict[str, str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            command = [sys.executable, "-m", "api"]
             fd = listening.fileno()
             os.set_inheritable(fd, True)
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            self.process = subprocess.Popen([*command, "--fd", str(fd)], pass_fds=[fd], env=environment)
+            command = [sys.executable, "-m", "api", "--fd", str(fd)]
+            self.process = subprocess.Popen(command, pass_fds=[fd], env=environment)
 
     def is_ready(self) -> bool:
         try:

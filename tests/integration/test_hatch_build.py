@@ -1,7 +1,8 @@
-"""The build of the wheel builds the dashboard, with the bundled Node and only after a change, and packs it."""
+"""The build of the wheel builds the dashboard and the documentation, only after a change, and packs them."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hatch_build import DashboardNotBuilt, build
+import hatch_build
+from hatch_build import DashboardNotBuilt, DocsNotBuilt, build, build_docs
 
 ROOT = Path(__file__).parents[2]
 BUILD = """
@@ -122,3 +124,75 @@ def test_the_wheel_has_the_built_page_and_the_source_distribution_its_sources(tm
     assert not [name for name in sources if name.startswith("api/help/")]
     assert {"hatch_build.py", "dashboard/package-lock.json", "dashboard/index.html"} <= sources
     assert not [name for name in sources if "node_modules" in name or name.startswith("api/dashboard")]
+
+
+INDEX = "# Start\n\n## Reference\n\n- [The top](../README.md): Of all.\n- [A spec](spec.md): Its fields.\n"
+SPEC = "# A spec\n\n## Batch size\n\n{}\n\n[Batch](#batch-size), [its page](index.md#reference), [all](../examples)\n"
+
+
+@pytest.fixture
+def docs_checkout(tmp_path: Path) -> Path:
+    """A checkout with three pages."""
+    for path in ("api", "docs", "examples"):
+        (tmp_path / path).mkdir()
+    shutil.copytree(ROOT / "docs" / "site", tmp_path / "docs" / "site")
+    shutil.copytree(ROOT / "dashboard" / "public", tmp_path / "dashboard" / "public")
+    (tmp_path / "README.md").write_text("# The top\n\n[A spec](docs/spec.md#batch-size)\n")
+    (tmp_path / "docs" / "index.md").write_text(INDEX)
+    (tmp_path / "docs" / "spec.md").write_text(SPEC.format("Samples."))
+    return tmp_path
+
+
+def test_the_site_is_built_again_only_when_a_page_changes(docs_checkout: Path) -> None:
+    page = docs_checkout / "api/help/docs/spec.html"
+    build_docs(docs_checkout)
+    assert "Samples." in page.read_text()
+    assert 'href="docs/spec.html#batch-size"' in (docs_checkout / "api/help/README.html").read_text()
+
+    page.write_text("as it is")
+    build_docs(docs_checkout)
+    assert page.read_text() == "as it is"
+
+    (docs_checkout / "docs/spec.md").rename(docs_checkout / "docs/fields.md")
+    for source in ("README.md", "docs/index.md"):
+        (docs_checkout / source).write_text((docs_checkout / source).read_text().replace("spec.md", "fields.md"))
+    build_docs(docs_checkout)
+    assert (docs_checkout / "api/help/docs/fields.html").is_file()
+    assert not page.exists()
+
+
+def test_errors_in_pages_fail_the_build_until_they_are_mended(docs_checkout: Path) -> None:
+    build_docs(docs_checkout)
+    before = {path: path.read_text() for path in docs_checkout.glob("docs/*.md")}
+    links = "[a page](nowhere.md) [an anchor](index.md#none) [an anchor of its own](#neither)"
+    (docs_checkout / "docs/spec.md").write_text(SPEC.format(links))
+    (docs_checkout / "docs/index.md").write_text(INDEX + "- [Nothing](nothing.md): At all.\n")
+    (docs_checkout / "docs/more.md").write_text("# More\n")
+    for _ in range(2):
+        with pytest.raises(DocsNotBuilt) as error:
+            build_docs(docs_checkout)
+        for reason in (
+            r"spec\.md:5.*nowhere\.md", r"spec\.md:5.*none", r"spec\.md:5.*neither", r"index\.md.*nothing",
+            r"more\.md.*toctree",
+        ):  # fmt: skip
+            assert re.search(reason, str(error.value)), reason
+    (docs_checkout / "docs/more.md").unlink()
+    for path, text in before.items():
+        path.write_text(text)
+    build_docs(docs_checkout)
+    assert (docs_checkout / "api/help/docs/index.html").is_file()
+
+
+def test_a_broken_page_only_gives_a_warning_during_setup(
+    docs_checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hatch_build, "build", lambda _root: None)  # of the dashboard
+    hatch_build.build_both(docs_checkout)
+    assert capsys.readouterr().err == ""
+
+    (docs_checkout / "docs" / "spec.md").write_text(SPEC.format("[x](nowhere.md)"))
+    hatch_build.build_both(docs_checkout)
+    warning = capsys.readouterr().err
+    assert "nowhere.md" in warning
+    assert "make docs" in warning
+    assert not (docs_checkout / "api/help").exists()
