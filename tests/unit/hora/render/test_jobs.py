@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from hora.errors import Json
+from hora.render.alerts import alert_text
 from hora.render.copies import behind_text
 from hora.render.idle import idle_text
 from hora.render.jobs import (
@@ -238,6 +239,8 @@ def test_control_characters_in_text_are_escaped() -> None:
     assert plain("a\x1b[31mb\x07\rc\td\n") == "a\\x1b[31mb\\x07\\x0dc\td\\x0a"
     assert plain("\u202egpj.exe\u2066\u2028\x9b2J\udcff") == r"\u202egpj.exe\u2066\u2028\x9b2J\udcff"
     assert plain("Grüße, 你好, مرحبا, 👩‍👩‍👧") == "Grüße, 你好, مرحبا, 👩‍👩‍👧"
+    hostile = alert_text({"level": "info", "title": "\x1b[2Ja\r\nb", "text": "[bold]c[/bold]\n\u202ed"})
+    assert hostile == r"info: \x1b[2Ja b: [bold]c[/bold] \u202ed"
     job = {**JOB, "name": "[bold]x\x1b]0;y\x07"}
     assert "\x1b" not in as_text(jobs_table([job], NOW))
 
