@@ -64,8 +64,11 @@ def pick(among: Sequence[T], number: int) -> list[T]:
     return [among[number % len(among)]] if among else []
 
 
-class Lives(RuleBasedStateMachine):
-    """One history of processes that work correctly, or die. The test that runs it sets `world` in a subclass."""
+class Histories(RuleBasedStateMachine):
+    """One history. The test that runs it sets `world` in a subclass.
+
+    Processes work correctly, or die. That those without a valid lease are refused: `test_leases`, `test_transitions`.
+    """
 
     world: ClassVar[World]
 

@@ -1,6 +1,6 @@
 """The scheduler's guarantees under random histories, and proof that the histories find what would break them.
 
-The rules are in `machine` and `refusals`, what must hold in `checks` and `audit`. Every run makes the same histories.
+The rules are in `machine`, what must hold in `checks` and `audit`. Every run makes the same histories.
 `HORA_HISTORIES=2000 pytest tests/integration/histories -k random` makes so many new ones; a failure prints its steps.
 """
 
@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from jobs.db.tables import Host
 from tests.integration.histories.bugs import BUGS, Plant
 from tests.integration.histories.clock import START
-from tests.integration.histories.refusals import Histories
+from tests.integration.histories.machine import Histories
 from tests.integration.histories.world import World
 
 _MORE = int(os.environ.get("HORA_HISTORIES", "0"))

@@ -26,74 +26,53 @@ def launch_again(sessions: Sessions, old: Lease) -> Lease:
     return job_rows.an_attempt(sessions, old.job_id)
 
 
-@pytest.mark.parametrize("running", [False, True], ids=["launching", "running"])
-def test_each_reason_leads_to_its_status_and_a_nul_in_an_error_is_replaced(sessions: Sessions, running: bool) -> None:
+@pytest.mark.parametrize("case", ["launching", "running", "to be cancelled"])
+def test_each_reason_leads_to_its_status_and_a_nul_in_an_error_is_replaced(sessions: Sessions, case: str) -> None:
     job_rows.a_host(sessions)
     for reason in EndReason:
         lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
-        if running:
+        if case != "launching":
             with sessions.begin() as session:
                 leases.first_rank_started(session, lease, datetime.now(UTC))
-        outcome = reason.outcome
+        ended_for, error, outcome = reason, "torn\ufffdfile", reason.outcome
+        if case == "to be cancelled":
+            job_rows.cancel(sessions, lease.job_id)
+            ended_for, error, outcome = EndReason.CANCELLED, None, EndReason.CANCELLED.outcome
         expected = Status.QUEUED if outcome.retried else outcome.status
         assert end(sessions, lease, reason, error="torn\x00file") is expected
         job, attempt = job_rows.the_job(sessions, lease.job_id), job_rows.the_attempt(sessions, lease)
-        assert (job.status, attempt.end_reason, attempt.error) == (expected, reason, "torn\ufffdfile")
+        assert (job.status, attempt.end_reason, attempt.error) == (expected, ended_for, error)
         assert attempt.ended_at is not None
         assert job.restarts == (1 if outcome.counts else 0)
-        last = job_rows.kinds(sessions, lease.job_id)[-2:]
-        if expected is Status.QUEUED:
-            assert (job.end_reason, job.error, job.ended_at) == (None, None, None)
-            assert last == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]
-        else:
-            assert (job.end_reason, job.error) == (reason, "torn\ufffdfile")
-            assert job.ended_at is not None
-            assert last == [EventKind.ATTEMPT_ENDED, EventKind.ENDED]
+        is_over = expected is not Status.QUEUED
+        assert (job.end_reason, job.error) == ((ended_for, error) if is_over else (None, None))
+        assert (job.ended_at is not None) == is_over
+        last = EventKind.ENDED if is_over else EventKind.REQUEUED
+        assert job_rows.kinds(sessions, lease.job_id)[-2:] == [EventKind.ATTEMPT_ENDED, last]
         with sessions.begin() as session:
             leases.release(session, lease.attempt_id)
 
 
-def test_a_job_with_a_requested_cancel_ends_as_cancelled(sessions: Sessions) -> None:
-    for reason in EndReason:
-        lease = job_rows.a_running_attempt(sessions)
-        job_rows.cancel(sessions, lease.job_id)
-        assert end(sessions, lease, reason, error="not this") is Status.CANCELLED
-        job = job_rows.the_job(sessions, lease.job_id)
-        assert (job.status, job.end_reason, job.error) == (Status.CANCELLED, EndReason.CANCELLED, None)
-        assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
-        with sessions.begin() as session:
-            leases.release(session, lease.attempt_id)
-
-
-def test_restarts_are_limited_and_the_pause_doubles_up_to_its_limit(sessions: Sessions) -> None:
+@pytest.mark.parametrize(
+    ("reason", "counted", "pauses_s"),
+    [(EndReason.RANK_FAILED, 1, [100, 200, 400, 500]), (EndReason.HOST_LOST, 0, [0, 100, 200, 400, 500])],
+)
+def test_the_pause_before_a_restart_doubles_up_to_its_limit_and_restarts_are_limited(
+    sessions: Sessions, reason: EndReason, counted: int, pauses_s: list[int]
+) -> None:
+    """A lost host uses no restart, and only later losses cause a pause."""
     lease = job_rows.a_claimed_attempt(sessions, max_restarts=4)
-    pauses = []
-    for restart in range(1, 5):
-        status = end(sessions, lease, EndReason.RANK_FAILED, backoff_s=100, backoff_limit_s=500)
+    for number, expected_s in enumerate(pauses_s, start=1):
+        assert end(sessions, lease, reason, backoff_s=100, backoff_limit_s=500) is Status.QUEUED
         job = job_rows.the_job(sessions, lease.job_id)
-        assert (status, job.restarts) == (Status.QUEUED, restart)
+        assert (job.restarts, job.losses) == (counted * number, (1 - counted) * number)
         assert job.not_before is not None
-        pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
+        assert expected_s - 30 < (job.not_before - datetime.now(UTC)).total_seconds() <= expected_s
         lease = launch_again(sessions, lease)
-    for pause, expected in zip(pauses, [100, 200, 400, 500], strict=True):
-        assert expected - 30 < pause <= expected
-    assert lease.number == 5
-    assert end(sessions, lease, EndReason.RANK_FAILED, error="again") is Status.FAILED
-    assert job_rows.the_job(sessions, lease.job_id).error == "again"
-
-
-def test_a_lost_host_uses_no_restart_and_only_later_losses_cause_a_pause(sessions: Sessions) -> None:
-    lease = job_rows.a_claimed_attempt(sessions, max_restarts=0)
-    pauses = []
-    for losses in range(1, 6):
-        assert end(sessions, lease, EndReason.HOST_LOST, backoff_s=100, backoff_limit_s=300) is Status.QUEUED
-        job = job_rows.the_job(sessions, lease.job_id)
-        assert (job.restarts, job.losses) == (0, losses)
-        assert job.not_before is not None
-        pauses.append((job.not_before - datetime.now(UTC)).total_seconds())
-        lease = launch_again(sessions, lease)
-    for pause, expected in zip(pauses, [0, 100, 200, 300, 300], strict=True):
-        assert expected - 30 < pause <= expected
+    assert lease.number == len(pauses_s) + 1
+    if counted:
+        assert end(sessions, lease, reason, error="again") is Status.FAILED
+        assert job_rows.the_job(sessions, lease.job_id).error == "again"
 
 
 def test_the_duration_of_a_successful_run_is_stored(sessions: Sessions) -> None:

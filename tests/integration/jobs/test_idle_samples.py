@@ -1,16 +1,17 @@
 """Which samples prove to the idle watch that nobody uses slots, and the rows in which it notes that."""
 
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, event, func, select, text, update
+from sqlalchemy import Engine, func, select, text, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, IdleStretch, Sample
 from jobs.model.states import EndReason
 from jobs.telemetry import idle_watch
 from jobs.telemetry.idle_watch import watch_once
+from tests.integration.database_messages import waits
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.idle_jobs import STOP, Run, Running, warned
 
@@ -63,12 +64,10 @@ def test_a_sampler_that_dies_stops_the_clock_and_then_withdraws_the_warning(run:
 def test_an_attempt_whose_ranks_have_not_started_is_not_idle(run: Run, sessions: Sessions) -> None:
     running = run()
     running.samples(range(1, 500))
-    with sessions.begin() as session:
-        session.execute(update(Attempt).values(started_at=None))
-    assert running.watch() == 0
-    with sessions.begin() as session:
-        session.execute(update(Attempt).values(started_at=func.now() - timedelta(seconds=50)))
-    assert running.watch() == 0
+    for started_at in (None, func.now() - timedelta(seconds=50)):
+        with sessions.begin() as session:
+            session.execute(update(Attempt).values(started_at=started_at))
+        assert running.watch() == 0
 
 
 @pytest.mark.parametrize(
@@ -152,35 +151,24 @@ def test_one_worker_at_a_time_looks(run: Run, sessions: Sessions) -> None:
         session.execute(select(func.pg_advisory_xact_lock(idle_watch.LOCK)))
         assert running.watch() == 0
     assert running.watch() == 1
+
+    def looked_at() -> datetime:
+        with sessions() as session:
+            return session.scalars(select(IdleStretch.looked_at)).one()
+
+    before = looked_at()
     assert watch_once(sessions, period_s=3600, sample_period_s=1.0) == 0
-    with sessions() as session:
-        before = session.scalars(select(IdleStretch.looked_at)).one()
-    watch_once(sessions, period_s=3600, sample_period_s=1.0)
-    with sessions() as session:
-        assert session.scalars(select(IdleStretch.looked_at)).one() == before, "another worker has just looked"
+    assert looked_at() == before, "another worker has just looked"
 
 
-def test_many_jobs_cost_as_many_statements_as_one(run: Run, sessions: Sessions, engine: Engine) -> None:
-    running = run()
-
-    def cost() -> int:
-        """How many statements a look takes, besides the one that reads samples, of which there is one too."""
-        statements: list[str] = []
-        count = partial(_append_statement, statements)
-        event.listen(engine, "before_cursor_execute", count)
-        try:
-            assert running.watch() == 0
-        finally:
-            event.remove(engine, "before_cursor_execute", count)
-        return len(statements)
-
-    of_one = cost()
+def test_many_jobs_cost_as_many_statements_as_one(run: Run, sessions: Sessions, engine: Engine, tmp_path: Path) -> None:
+    of_one = waits(engine, tmp_path, run().watch)
     for number in range(20):
         job_rows.a_host(sessions, f"h{number}", kind="gpu")
         job_rows.an_attempt(sessions, job_rows.a_job(sessions, idle=STOP), host=f"h{number}")
     with sessions.begin() as session:
         session.execute(update(Attempt).values(started_at=func.now()))
-    assert cost() == of_one
+    assert waits(engine, tmp_path, lambda: watch_once(sessions, period_s=0.0, sample_period_s=1.0)) == of_one
     with sessions() as session:
         assert session.scalar(select(func.count(IdleStretch.attempt_id))) == 21
 
@@ -192,9 +180,3 @@ def test_more_attempts_can_be_watched_than_a_statement_has_parameters(sessions: 
         session.execute(text("SET LOCAL session_replication_role = replica"))  # there need be no such attempts
         idle_watch._store(session, [{"attempt_id": number, "below": 5.0, **times} for number in range(count)])
         assert session.scalar(select(func.count(IdleStretch.attempt_id))) == count
-
-
-def _append_statement(
-    statements: list[str], _connection: object, _cursor: object, statement: str, *_others: object
-) -> None:
-    statements.append(statement)

@@ -1,4 +1,4 @@
-"""The life of an attempt and of the slots it holds."""
+"""The life of an attempt and of the slots it holds, and the one writer of a status."""
 
 import dataclasses
 from datetime import UTC, datetime
@@ -6,15 +6,15 @@ from itertools import pairwise
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import func, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
-from jobs.lifecycle.store import Lease, pause, request_cancel
+from jobs.lifecycle.store import Lease, StaleTransition, pause, request_cancel, transition
 from jobs.model.preemption import PreemptionCause
-from jobs.model.states import EndReason, EventKind, Status
+from jobs.model.states import NEXT, EndReason, EventKind, Status
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
@@ -67,26 +67,31 @@ def test_only_the_possible_ones_of_several_placements_are_made(sessions: Session
     assert job_rows.count(sessions, Attempt) == 2
 
 
-@pytest.mark.parametrize("obstacle", ["leased", "quarantined", "retired", "unknown", "drained"])
+TAKEN = {
+    "quarantined_at": func.now(),
+    "retired_at": func.now(),
+    "unhealthy": "it is off the bus",
+    "in_use_by_others": True,
+}
+
+
+@pytest.mark.parametrize("obstacle", ["leased", "unknown", "drained", *TAKEN])
 def test_a_placement_on_a_slot_that_is_not_free_changes_nothing(sessions: Sessions, obstacle: str) -> None:
     job_rows.a_host(sessions, slots=2 if obstacle == "unknown" else 3)
     if obstacle == "leased":
         place(sessions, job_rows.a_job(sessions, gpus=1), [2])
     elif obstacle == "drained":
         job_rows.drain_host(sessions, "ha")
-    elif obstacle != "unknown":
+    elif obstacle in TAKEN:
         with sessions.begin() as session:
-            slot = session.get_one(Slot, ("ha", 2))
-            column = f"{obstacle}_at"
-            setattr(slot, column, session.get_one(Job, job_rows.a_job(sessions)).created_at)
+            session.execute(update(Slot).where(Slot.index == 2).values({obstacle: TAKEN[obstacle]}))
     job_id = job_rows.a_job(sessions)
-    before, holders_before = job_rows.count(sessions, Attempt), job_rows.holders(sessions)
+    before = job_rows.count(sessions, Attempt), job_rows.holders(sessions)
     with pytest.raises(job_rows.NotPlaced):
         place(sessions, job_id, [1, 2])
     job = job_rows.the_job(sessions, job_id)
     assert (job.status, job.attempt, job.revision) == (Status.QUEUED, 0, 1)
-    assert job_rows.count(sessions, Attempt) == before
-    assert job_rows.holders(sessions) == holders_before
+    assert (job_rows.count(sessions, Attempt), job_rows.holders(sessions)) == before
     assert job_rows.kinds(sessions, job_id) == [EventKind.SUBMITTED]
 
 
@@ -120,7 +125,7 @@ def test_an_attempt_is_claimed_once_and_a_claim_and_a_renewal_move_the_end_of_it
         assert leases.claim(session, never_claimed.attempt_id, lease_s=60) is None
 
 
-def test_the_supervisor_of_a_live_attempt_is_recorded_with_the_software_of_each_host(sessions: Sessions) -> None:
+def test_the_supervisor_of_an_attempt_is_recorded_with_the_software_of_each_host(sessions: Sessions) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
     [share] = job_rows.the_attempt(sessions, lease).shares
     info = {"versions": {"hora": "1.2"}, "python": "3.11.2", "system": "Linux"}
@@ -134,21 +139,30 @@ def test_the_supervisor_of_a_live_attempt_is_recorded_with_the_software_of_each_
     software = {"hora": "1.2", "python": "3.11.2", "system": "Linux"}
     assert attempt.shares == [shares[0], share | {"software": software}]
     assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.LAUNCHED
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.COMPLETED)
-        leases.record_supervisor(session, lease, ProcessId(43, 16))
-    assert job_rows.the_attempt(sessions, lease).supervisor_pid == 42
-    assert job_rows.kinds(sessions, lease.job_id)[-1] is EventKind.ENDED
 
 
-@pytest.mark.parametrize("stale", ["ended", "token"])
+def all_columns(row: Attempt | Job) -> dict[str, object]:
+    return {column.name: getattr(row, column.key) for column in row.__table__.columns}
+
+
+@pytest.mark.parametrize("stale", ["ended", "token", "attempt"])
 def test_a_writer_without_the_lease_is_refused(sessions: Sessions, stale: str) -> None:
     lease = job_rows.a_claimed_attempt(sessions)
+    job_rows.a_host(sessions, "hb")
+    other = place(sessions, job_rows.a_job(sessions), [0, 1], host="hb")
+    good = lease
     if stale == "ended":
-        job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED, releases=False)
+        job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED)
+        good = job_rows.an_attempt(sessions, lease.job_id)  # the job is launching again
     else:
-        lease = dataclasses.replace(lease, token=str(uuid4()))
-    before = job_rows.the_attempt(sessions, lease)
+        wrong = {"token": str(uuid4())} if stale == "token" else {"attempt_id": other.attempt_id}
+        lease = dataclasses.replace(lease, **wrong)
+
+    def state() -> list[object]:
+        rows = [job_rows.the_job(sessions, lease.job_id), job_rows.the_attempt(sessions, lease)]
+        return [job_rows.kinds(sessions, lease.job_id), *map(all_columns, rows)]
+
+    before = state()
     with sessions() as session:
         for writes in (
             lambda: leases.renew(session, lease, lease_s=1),
@@ -156,13 +170,35 @@ def test_a_writer_without_the_lease_is_refused(sessions: Sessions, stale: str) -
             lambda: leases.fence(session, lease),
             lambda: leases.fence_expired(session, lease),
             lambda: leases.end(session, lease, EndReason.COMPLETED),
+            lambda: transition(session, lease.job_id, Status.RUNNING, lease=lease),
+            lambda: transition(session, lease.job_id, Status.RUNNING, lease=other),  # good, but of another job
+            lambda: transition(session, "nothere", Status.LAUNCHING),
         ):
-            with pytest.raises(StaleLease):
+            with pytest.raises((StaleLease, StaleTransition)):
                 writes()
+        leases.record_supervisor(session, lease, ProcessId(43, 16))  # it raises nothing, and writes nothing
         session.commit()
-    after = job_rows.the_attempt(sessions, lease)
-    assert (after.ended_at, after.end_reason) == (before.ended_at, before.end_reason)
-    assert after.lease_expires_at == before.lease_expires_at
+    assert state() == before
+    with sessions.begin() as session:
+        transition(session, good.job_id, Status.RUNNING, lease=good)
+
+
+@pytest.mark.parametrize("at", Status)
+def test_only_the_transitions_of_the_table_are_made(sessions: Sessions, at: Status) -> None:
+    for to in Status:
+        job_id = job_rows.a_job_that_is(sessions, at)
+        before = job_rows.the_job(sessions, job_id)
+        with sessions.begin() as session:
+            if to in NEXT[at]:
+                transition(session, job_id, to)
+            else:
+                with pytest.raises(StaleTransition):
+                    transition(session, job_id, to, error="must not be seen")
+        after = job_rows.the_job(sessions, job_id)
+        if to in NEXT[at]:
+            assert (after.status, after.revision) == (to, before.revision + 1)
+        else:
+            assert all_columns(after) == all_columns(before)
 
 
 def test_the_first_rank_starts_the_job_never_before_its_placement_and_only_once(sessions: Sessions) -> None:

@@ -6,19 +6,19 @@ from threading import Barrier
 from typing import TypeVar
 
 import pytest
-from sqlalchemy import func, select, text, update
+from sqlalchemy import select, text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Host, Job, Slot
+from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import JobEnded, locked_job, pause, request_cancel
 from jobs.model.job_changes import changes_from
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
-from jobs.people import job_changes
-from jobs.people.project_admission import Applicant
+from jobs.people import job_changes, projects
+from jobs.people.project_admission import Applicant, QueueFull, admit
 from jobs.people.queue_share import TooManyQueuedJobs, require_queue_share
 from tests.integration.jobs import job_rows
 from tests.waiting import until
@@ -97,22 +97,24 @@ def test_only_one_of_eight_placements_of_the_same_slots_or_of_the_same_job_succe
         assert session.scalars(select(Attempt.id).where(Attempt.job_id == job_id)).all() == [won.attempt_id]
 
 
-def test_jobs_that_a_user_submits_at_once_stay_within_their_share(sessions: Sessions) -> None:
-    start = Barrier(THREADS)
+@pytest.mark.parametrize("limit", ["share of the user", "queue of the project"])
+def test_jobs_that_are_submitted_at_once_stay_within_a_limit(sessions: Sessions, limit: str) -> None:
+    with sessions.begin() as session:
+        projects.create(session, "vision", max_queued=5)
 
     def submit() -> bool:
-        start.wait(120)
-        with sessions.begin() as session:
-            try:
-                require_queue_share(session, "me", jobs=1, most=5)
-            except TooManyQueuedJobs:
-                return False
-            job_rows.submit_once(session, spec_from(job_rows.SPEC))
-            return True
+        try:
+            with sessions.begin() as session:
+                if limit == "share of the user":
+                    require_queue_share(session, "me", jobs=1, most=5)
+                else:
+                    admit(session, "vision", Applicant("me"), jobs=1)
+                job_rows.submit_once(session, spec_from(job_rows.SPEC | {"project": "vision"}))
+        except (TooManyQueuedJobs, QueueFull):
+            return False
+        return True
 
-    with ThreadPoolExecutor(THREADS) as pool:
-        accepted = list(pool.map(lambda _: submit(), range(2 * THREADS)))
-    assert sum(accepted) == 5 == job_rows.count(sessions, Job)
+    assert sum(at_once([submit] * THREADS)) == 5 == job_rows.count(sessions, Job)
 
 
 @pytest.mark.parametrize("asked_for", ["cancel", "pause"])
@@ -133,21 +135,6 @@ def test_a_placement_and_a_concurrent_cancel_or_pause_agree(sessions: Sessions, 
         assert job_rows.holders(sessions) == [lease.attempt_id if lease else None] * 2
         if lease is not None:
             job_rows.end_attempt(sessions, lease, EndReason.PAUSED)
-
-
-def test_a_drain_sees_every_attempt_that_was_placed_on_the_host(sessions: Sessions) -> None:
-    for index in range(10):
-        name = f"h{index}"
-        job_rows.a_host(sessions, name)
-        job_id = job_rows.a_job(sessions)
-
-        def drain(name: str = name) -> int | None:
-            with sessions.begin() as session:
-                session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
-                return session.scalar(select(Attempt.id).where(Attempt.host == name))
-
-        lease, attempt_to_move = at_once([lambda job_id=job_id, name=name: placed(sessions, job_id, name), drain])
-        assert (lease and lease.attempt_id) == attempt_to_move
 
 
 def test_an_end_and_a_concurrent_cancel_agree(sessions: Sessions) -> None:

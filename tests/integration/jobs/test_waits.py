@@ -12,13 +12,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, JobWait, User, Webhook, WebhookDelivery
 from jobs.lifecycle import leases
 from jobs.lifecycle.named_jobs import lock_named
-from jobs.lifecycle.store import Lease, locked_job, pause, resume, settle_overlooked
-from jobs.model.job_changes import JobChanges
+from jobs.lifecycle.store import Lease, pause, resume, settle_overlooked
 from jobs.model.problems import InvalidSpec
 from jobs.model.spec import spec_from
 from jobs.model.states import TERMINAL, EndReason, EventKind, Status
-from jobs.people.job_changes import change
-from jobs.people.project_admission import Applicant
 from jobs.runtime.settings import Settings
 from jobs.scheduling.placement_rows import next_page
 from jobs.scheduling.queue import standings
@@ -84,22 +81,6 @@ def test_a_job_is_placed_only_after_the_one_it_waits_for_has_succeeded(sessions:
     with sessions() as session:
         assert standings(session, [second], host_timeout_s=30)[second].position == 1
     job_rows.an_attempt(sessions, second)
-
-
-def test_a_job_whose_priority_changes_waits_on(sessions: Sessions) -> None:
-    first = a_job(sessions)
-    second = a_job(sessions, first, priority=10)
-    with sessions.begin() as session:
-        job, boss = locked_job(session, second), Applicant("boss", is_admin=True)
-        assert change(session, job, JobChanges(priority=90), by=boss) == {"priority": 90}
-    assert placeable(sessions) == {first}
-    assert waiting_reason(sessions, second) == f"waits for job {first}, which is queued"
-    run(sessions, first)
-    third = a_job(sessions)
-    assert job_rows.the_job(sessions, second).spec["after"] == [first]
-    with sessions() as session:
-        standing = standings(session, [second, third], host_timeout_s=30)
-    assert (standing[second].position, standing[third].position) == (1, 2)
 
 
 def test_all_behind_a_job_that_fails_are_cancelled_with_its_name(sessions: Sessions) -> None:
@@ -245,22 +226,24 @@ def test_a_submission_and_the_end_of_the_job_that_it_names_take_turns(sessions: 
     assert placeable(sessions) == {second, third}
 
 
-def test_what_an_older_version_ended_is_settled_later(sessions: Sessions, tmp_path: Path) -> None:
-    good, bad, open_ = a_job(sessions), a_job(sessions), a_job(sessions)
+def test_what_an_older_version_ended_or_left_waiting_is_settled_later(sessions: Sessions, tmp_path: Path) -> None:
+    good, bad, open_, stranded = (a_job(sessions) for _ in range(4))
     released, cancelled, waiting = a_job(sessions, good), a_job(sessions, bad), a_job(sessions, open_)
     further = a_job(sessions, cancelled)
     with sessions.begin() as session:
         for job_id, status in ((good, Status.SUCCEEDED), (bad, Status.FAILED)):
             session.execute(update(Job).where(Job.id == job_id).values(status=status, ended_at=func.now()))
-    assert released not in placeable(sessions)
+        session.execute(update(Job).where(Job.id == stranded).values(waits_for_jobs=True))
+    assert placeable(sessions) == {open_}
     Retention(sessions, Settings(home=tmp_path)).tidy()
     with sessions.begin() as session:
         assert not settle_overlooked(session)
-    assert placeable(sessions) == {open_, released}
+    assert placeable(sessions) == {open_, released, stranded}
     assert fate(sessions, further)[2] == (
         f"job {bad} failed, and this job was to run after job {cancelled}, which waited for it"
     )
     assert fate(sessions, waiting)[0] is Status.QUEUED
+    assert job_rows.the_job(sessions, waiting).waits_for_jobs
 
 
 def placed_by_an_older_version(sessions: Sessions, job_id: str) -> Lease:
@@ -286,19 +269,6 @@ def test_a_job_that_an_older_version_placed_goes_on_when_the_one_before_it_fails
     job_rows.end_attempt(sessions, job_rows.an_attempt(sessions, placed, host=placed))
     assert placeable(sessions) == {behind_it}
     assert job_rows.count(sessions, JobWait) == 0
-
-
-def test_a_queued_job_that_waits_for_no_job_is_released_later(sessions: Sessions) -> None:
-    first = a_job(sessions)
-    second, stranded = a_job(sessions, first), a_job(sessions)
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == stranded).values(waits_for_jobs=True))
-    assert placeable(sessions) == {first}
-    with sessions.begin() as session:
-        assert settle_overlooked(session)
-        assert not settle_overlooked(session)
-    assert placeable(sessions) == {first, stranded}
-    assert job_rows.the_job(sessions, second).waits_for_jobs
 
 
 def a_graph(sessions: Sessions, random: Random, *, jobs: int) -> dict[str, list[str]]:
