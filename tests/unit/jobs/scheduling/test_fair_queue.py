@@ -1,42 +1,33 @@
 """Whose turn it is in the fair queue, and who makes room for whom."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import PATIENCE_S, Fair
-from jobs.scheduling.placement import PlacementPass, place_jobs
-from jobs.scheduling.slots import SlotClass, SlotRequest
+from jobs.scheduling.placement import place_jobs
 from tests.slot_classes import alike
+from tests.unit.jobs.scheduling import contending
+from tests.unit.jobs.scheduling.contending import lanes_of
 
 ANN, BEN = Account("vision", "ann"), Account("vision", "ben")
 CARA = Account("speech", "cara")
 SLOTS = 8
 
 
-def job(
-    name: str, account: Account = ANN, *, gpus: int = 1, priority: int = 50, level: int = 0, waited_s: float = 0.0
-) -> QueuedJob:
-    """Jobs are sorted by name, as if the first in the alphabet were the oldest."""
-    order = (-priority, float(ord(name[0])), name)
-    return QueuedJob(name, order, SlotRequest(gpus), account=account, level=level, waited_s=waited_s)
+def job(name: str, account: Account = ANN, **fields: Any) -> QueuedJob:
+    return contending.job(name, account=account, **fields)
 
 
-def live(
-    number: int,
-    name: str,
-    account: Account = ANN,
-    *,
-    gpus: int = 1,
-    priority: int = 50,
-    level: int = 2,
-    undisturbed_s: float = 0.0,
-    leaving: bool = False,
-) -> LiveAttempt:
-    order = (-priority, float(ord(name[0])), name)
-    slots = {SlotClass("ha", "gpu"): gpus}
-    return LiveAttempt(number, order, slots, account=account, level=level, undisturbed_s=undisturbed_s, leaving=leaving)
+def live(number: int, name: str, account: Account = ANN, *, gpus: int = 1, level: int = 2, **known: Any) -> LiveAttempt:
+    return contending.live(number, {"ha": gpus}, name=name, account=account, level=level, **known)
+
+
+def eight(**known: Any) -> list[LiveAttempt]:
+    """Attempts on all slots."""
+    return [live(number, name, **known) for number, name in enumerate("hijklmno")]
 
 
 def fair(
@@ -49,29 +40,11 @@ def fair(
 
 
 def in_turn(rules: Fair, *jobs: QueuedJob, oldest: Sequence[QueuedJob] = ()) -> list[str]:
-    lanes: dict[Account, list[QueuedJob]] = {}
-    for one in sorted(jobs, key=lambda one: (one.order[0], one.level, one.order)):
-        lanes.setdefault(one.account, []).append(one)
-    sources = {account: iter(lane) for account, lane in lanes.items()}
     order = []
-    for one in rules.in_turn(sources, oldest):
+    for one in rules.in_turn({account: iter(lane) for account, lane in lanes_of(jobs).items()}, oldest):
         rules.placed(one, one.request.gpus)
         order.append(one.job_id)
     return order
-
-
-def decide(rules: Fair, attempts: Sequence[LiveAttempt], *jobs: QueuedJob) -> PlacementPass:
-    """One pass over a host whose slots are all held by the attempts."""
-    held = sum(attempt.gpus for attempt in attempts)
-    lanes: dict[Account, list[QueuedJob]] = {}
-    for one in sorted(jobs, key=lambda one: (one.order[0], one.level, one.order)):
-        lanes.setdefault(one.account, []).append(one)
-    queue = rules.in_turn({account: iter(lane) for account, lane in lanes.items()})
-    return place_jobs(queue, [alike("ha", "gpu", SLOTS - held, SLOTS)], attempts, rules=rules)
-
-
-def preempted(rules: Fair, attempts: Sequence[LiveAttempt], *jobs: QueuedJob) -> dict[str, tuple[int, ...]]:
-    return {one.job_id: one.attempt_ids for one in decide(rules, attempts, *jobs).preemptions}
 
 
 OLD = [job("a", level=2, waited_s=PATIENCE_S), job("b", waited_s=PATIENCE_S), job("c", waited_s=PATIENCE_S)]
@@ -118,64 +91,6 @@ def test_projects_share_by_their_shares_and_not_by_their_users() -> None:
     assert not fair({ANN: 1e9}).standings()[ANN].is_over, "it is alone"
 
 
-def test_a_new_job_takes_the_slot_of_the_last_submitted_long_one() -> None:
-    attempts = [live(number, name) for number, name in enumerate("hijklmno")]
-    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("z")) == {"z": (7,)}
-
-
-def test_an_attempt_is_left_undisturbed_for_its_quantum() -> None:
-    attempts = [live(number, name, undisturbed_s=float(number)) for number, name in enumerate("hijklmno")]
-    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("y"), job("z")) == {"y": (0,)}
-
-
-def test_new_jobs_do_not_preempt_each_other() -> None:
-    attempts = [live(number, name, level=0) for number, name in enumerate("hijklmno")]
-    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("a")) == {}
-
-
-def test_a_long_job_that_made_room_gets_its_slot_back_from_one_submitted_later() -> None:
-    attempts = [live(number, name) for number, name in enumerate("hijklmno")]
-    rules = fair({ANN: 0.0}, attempts)
-    assert preempted(rules, attempts, job("k", level=2)) == {"k": (7,)}
-    assert preempted(rules, attempts, job("z", level=2)) == {}
-    both = fair({ANN: 0.0, BEN: 1e-9}, attempts)
-    assert preempted(both, attempts[:4], job("k", BEN, level=2)) == {}
-
-
-def test_a_narrow_job_preempts_a_wide_one_only_without_another() -> None:
-    wide, narrow = live(1, "w", gpus=4), [live(number, name) for number, name in enumerate("hijk", start=2)]
-    assert preempted(fair({ANN: 0.0}, [wide, *narrow]), [wide, *narrow], job("z")) == {"z": (5,)}
-    alone = [wide, live(2, "h", gpus=4, level=0)]
-    assert preempted(fair({ANN: 0.0}, alone), alone, job("z")) == {"z": (1,)}
-
-
-def test_a_higher_priority_is_never_preempted_and_a_lower_one_always() -> None:
-    higher = [live(number, name, priority=60) for number, name in enumerate("hijklmno")]
-    assert preempted(fair({ANN: 0.0}, higher), higher, job("z")) == {}
-    lower = [live(number, name, priority=40, level=0, undisturbed_s=1e9) for number, name in enumerate("hijklmno")]
-    assert len(preempted(fair({ANN: 0.0}, lower), lower, job("z"))) == 1
-
-
-def test_an_account_over_its_share_makes_room_down_to_its_share() -> None:
-    attempts = [live(number, name, ANN, level=0) for number, name in enumerate("hijklmno")]
-    rules = fair({ANN: 1e6, BEN: 0.0}, attempts)
-    wanted = [job(name, BEN) for name in "pqrstuvw"]
-    asked = decide(rules, attempts, *wanted).preemptions
-    again = fair({ANN: 1e6, BEN: 0.0}, attempts[:4])
-    assert [one.attempt_ids for one in asked] == [(7,), (6,), (5,), (4,)]
-    kept = [*attempts[:4], *(live(number, name, BEN, level=0) for number, name in enumerate("pqrs", start=8))]
-    assert decide(again, kept, *wanted[4:]).preemptions == []
-
-
-def test_levels_hold_for_the_jobs_of_an_account_over_its_share_too() -> None:
-    """Otherwise a job that made room would be placed again before the older one that it made room for."""
-    long, new = [live(number, name) for number, name in enumerate("hijk")], live(9, "x", level=0)
-    attempts = [*long, new, live(20, "p", BEN, gpus=3)]
-    rules = fair({ANN: 1e6, BEN: 0.0}, attempts, wanting=[ANN])
-    assert preempted(rules, attempts, job("a", level=2)) == {"a": (3,)}
-    assert preempted(rules, attempts, job("z")) == {"z": (3,)}
-
-
 def test_what_an_account_without_waiting_jobs_does_not_hold_is_for_the_others() -> None:
     attempts = [*(live(number, name) for number, name in enumerate("hijklmn")), live(9, "p", BEN)]
     used_s = {ANN: 7e5, BEN: 1e5}
@@ -184,13 +99,58 @@ def test_what_an_account_without_waiting_jobs_does_not_hold_is_for_the_others() 
     assert fair(used_s, attempts, wanting=[ANN]).standings()[BEN].entitled_part == pytest.approx(1 / 8)
 
 
-def test_kinds_of_slots_are_shared_apart() -> None:
-    """Half of all slots would be more than all GPUs: then nobody would be beyond the share with all of them."""
-    attempts = [live(number, name, level=0) for number, name in enumerate("hijklmno")]
-    rules = Fair(attempts, {ANN: 1e6, BEN: 0.0}, {}, {"gpu": SLOTS, "cpu": 64})
-    assert preempted(rules, attempts, job("z", BEN)) == {"z": (7,)}
+WIDE, NARROW = live(1, "w", gpus=4), [live(number, name) for number, name in enumerate("hijk", start=2)]
+NOBODY_USED, ANN_DID = {ANN: 0.0}, {ANN: 1e6, BEN: 0.0}
+LONG_OR_NEW = [*(live(number, name) for number, name in enumerate("hijk")), live(9, "x", level=0)]
+HALF_OF_BEN = [*eight(level=0)[:4], *(live(number, name, BEN, level=0) for number, name in enumerate("pqrs", start=8))]
 
 
-def test_slots_of_attempts_that_leave_already_are_waited_for() -> None:
-    attempts = [live(number, name, leaving=name == "h") for number, name in enumerate("hijklmno")]
-    assert preempted(fair({ANN: 0.0}, attempts), attempts, job("z")) == {}
+@pytest.mark.parametrize(
+    ("attempts", "jobs", "used_s", "preempted"),
+    [
+        # a new job takes the slot of the long one that was submitted last
+        (eight(), [job("z")], NOBODY_USED, {"z": (7,)}),
+        # an attempt is left undisturbed for its quantum
+        (
+            [live(number, name, undisturbed_s=float(number)) for number, name in enumerate("hijklmno")],
+            [job("y"), job("z")],
+            NOBODY_USED,
+            {"y": (0,)},
+        ),
+        # new jobs do not preempt each other
+        (eight(level=0), [job("a")], NOBODY_USED, {}),
+        # a long job that made room gets its slot back from one that was submitted later
+        (eight(), [job("k", level=2)], NOBODY_USED, {"k": (7,)}),
+        (eight(), [job("z", level=2)], NOBODY_USED, {}),
+        # a narrow job preempts a wide one only if there is no other
+        ([WIDE, *NARROW], [job("z")], NOBODY_USED, {"z": (5,)}),
+        ([WIDE, live(2, "h", gpus=4, level=0)], [job("z")], NOBODY_USED, {"z": (1,)}),
+        # a higher priority is never preempted, and a lower one always
+        (eight(priority=60), [job("z")], NOBODY_USED, {}),
+        (eight(priority=40, level=0, undisturbed_s=1e9), [job("z")], NOBODY_USED, {"z": (7,)}),
+        # an account over its share makes room down to its share
+        (
+            eight(level=0),
+            [job(name, BEN) for name in "pqrstuvw"],
+            ANN_DID,
+            {"p": (7,), "q": (6,), "r": (5,), "s": (4,)},
+        ),
+        (HALF_OF_BEN, [job("a"), *(job(name, BEN) for name in "tuvw")], ANN_DID, {}),
+        # levels hold for its jobs too: else a job that made room would be placed before the one that needed it
+        ([*LONG_OR_NEW, live(20, "p", BEN, gpus=3)], [job("a", level=2)], ANN_DID, {"a": (3,)}),
+        ([*LONG_OR_NEW, live(20, "p", BEN, gpus=3)], [job("z")], ANN_DID, {"z": (3,)}),
+        # slots of attempts that leave already are waited for
+        ([live(0, "h", leaving=True), *eight()[1:]], [job("z")], NOBODY_USED, {}),
+    ],
+)
+def test_who_makes_room_for_whom(
+    attempts: Sequence[LiveAttempt],
+    jobs: Sequence[QueuedJob],
+    used_s: Mapping[Account, float],
+    preempted: dict[str, tuple[int, ...]],
+) -> None:
+    """The kinds of slots are shared apart: half of all slots here is more than all GPUs."""
+    rules = Fair(attempts, used_s, {}, {"gpu": SLOTS, "cpu": 64}, wanting=[job.account for job in jobs])
+    queue = rules.in_turn({account: iter(lane) for account, lane in lanes_of(jobs).items()})
+    decided = place_jobs(queue, [alike("ha", "gpu", 0, SLOTS)], attempts, rules=rules)
+    assert {one.job_id: one.attempt_ids for one in decided.preemptions} == preempted

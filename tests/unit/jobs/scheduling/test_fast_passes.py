@@ -1,18 +1,20 @@
-"""The fast ways of a pass decide as the plain rules do."""
+"""The fast ways of a pass decide as the plain rules do, and find hosts as if it looked at every one again."""
 
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 
 import pytest
 
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import Fair, Fifo
+from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.reservations import Ending, free_after, or_infinite
 from jobs.scheduling.slots import ClassSlots, Counts, HostSlots, Shares, SlotClass, SlotRequest
 from tests.slot_classes import alike
+from tests.unit.jobs.scheduling import contending
+from tests.unit.jobs.scheduling.contending import lanes_of, live
 
 SLOTS = 4
 
@@ -30,11 +32,6 @@ def jobs_of(numbers: random.Random, accounts: Sequence[Account]) -> list[QueuedJ
         )
         for number in range(numbers.randint(1, 60))
     ]  # fmt: skip
-
-
-def lanes_of(jobs: Sequence[QueuedJob]) -> dict[Account, list[QueuedJob]]:
-    in_lanes = sorted(jobs, key=lambda job: (job.account, job.order[0], job.level, job.order))
-    return {account: list(lane) for account, lane in groupby(in_lanes, key=lambda job: job.account)}
 
 
 def live_of(numbers: random.Random, accounts: Sequence[Account], hosts: int) -> list[LiveAttempt]:
@@ -161,16 +158,51 @@ def test_a_pass_decides_as_one_that_looks_at_everything_anew(seed: int) -> None:
 def test_a_job_far_down_gets_slots_of_its_own_account_although_many_accounts_wait_before_it() -> None:
     accounts = [Account("p", f"u{number:02}") for number in range(40)]
     last = accounts[-1]
-    old = QueuedJob("old", (-50, 1.0, "old"), SlotRequest(1), account=last, level=1)
-    jobs = [QueuedJob(f"j{number}", (-50, 2.0, f"j{number}"), SlotRequest(1), account=account, level=1)
-            for number, account in enumerate(accounts[:-1])]  # fmt: skip
+    jobs = [contending.job(f"b{number}", account=account, level=1) for number, account in enumerate(accounts[:-1])]
+    old = contending.job("a", account=last, level=1)
     attempts = [
-        LiveAttempt(1, (-50, 0.0, "r1"), {SlotClass("h0", "gpu"): 1}, account=accounts[0], level=1),
-        LiveAttempt(2, (-50, 3.0, "r2"), {SlotClass("h0", "gpu"): 2}, account=last, level=1),
+        live(1, {"h0": 1}, account=accounts[0], level=1),
+        live(2, {"h0": 2}, name="c", account=last, level=1),
     ]
     used_s = dict.fromkeys(accounts, 1000.0) | {last: 1050.0}
     rules = Fair(attempts, used_s, {}, {"gpu": 2000}, wanting=accounts)
     assert not rules.is_over(last)
     decided = PlacementPass([alike("h0", "gpu", 0, 3)], attempts, rules=rules)
-    decided.take(rules.in_turn({job.account: iter([job]) for job in [*jobs, old]}))
-    assert [(one.job_id, one.attempt_ids) for one in decided.preemptions] == [("old", (2,))]
+    decided.take(rules.in_turn({one.account: iter([one]) for one in [*jobs, old]}))
+    assert [(one.job_id, one.attempt_ids) for one in decided.preemptions] == [("a", (2,))]
+
+
+def a_cluster(numbers: random.Random) -> Cluster:
+    """Some hosts, with GPUs of one model or two, of which some are free."""
+    hosts = []
+    for number in range(numbers.randint(1, 8)):
+        classes = []
+        for model in numbers.sample(["A", "B"], numbers.randint(1, 2)):
+            capacity = numbers.randint(1, 8)
+            free = tuple(sorted(numbers.sample(range(capacity), numbers.randint(0, capacity))))
+            classes.append(ClassSlots(SlotClass(f"h{number}", "gpu", model), free, capacity))
+        hosts.append(HostSlots(f"h{number}", tuple(classes), numbers.choice([None, "peers"])))
+    return Cluster(hosts)
+
+
+def a_request(numbers: random.Random, cluster: Cluster) -> SlotRequest:
+    return SlotRequest(
+        numbers.choice([1, 1, 2, 3, 4, 8]),
+        placement=numbers.choice(["pack", "pack", "single_host", "spread"]),
+        mixed_gpus=numbers.random() < 0.3,
+        gpu_model=numbers.choice([None, None, "A", "B"]),
+        last_hosts=(numbers.choice([*cluster.hosts]),) if numbers.random() < 0.2 else (),
+    )
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_what_is_left_fits_as_a_copy_of_it_does(seed: int) -> None:
+    numbers = random.Random(seed)  # noqa: S311 - nothing secret
+    cluster = a_cluster(numbers)
+    for _ in range(40):
+        request = a_request(numbers, cluster)
+        shares = cluster.fit(request, cluster.left)
+        assert shares == cluster.fit(request, dict(cluster.left))
+        if shares is not None:
+            cluster.take(shares)
+        assert cluster.number_left == sum(cluster.left.values())

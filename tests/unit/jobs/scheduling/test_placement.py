@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from jobs.scheduling.contenders import LiveAttempt, Order, QueuedJob
+from jobs.scheduling.contenders import LiveAttempt, QueuedJob
 from jobs.scheduling.decisions import Placement, Preemption, Share
 from jobs.scheduling.nvlinks import Links
 from jobs.scheduling.placement import RESERVATIONS, PlacementPass, place_jobs
-from jobs.scheduling.slots import HostSlots, SlotClass, SlotRequest
+from jobs.scheduling.slots import HostSlots, SlotClass
 from tests.slot_classes import alike, class_slots
+from tests.unit.jobs.scheduling.contending import job, live, order
 
 
 def host(
@@ -19,33 +20,12 @@ def host(
     return alike(name, kind, free, capacity, peers)
 
 
-def job(name: str, gpus: int, *, priority: int = 50, estimate_s: float | None = None, **request: Any) -> QueuedJob:
-    return QueuedJob(name, order(name, priority), SlotRequest(gpus, **request), estimate_s)
-
-
-def order(name: str, priority: int = 50) -> Order:
-    """Jobs of one priority are sorted by name, as if the first in the alphabet were the oldest."""
-    return (-priority, 0.0, name)
-
-
-def live(
-    number: int, slots: dict[str, int], *, priority: int = 50, name: str = "0", kind: str = "gpu", **known: Any
-) -> LiveAttempt:
-    counts = {SlotClass(host, kind): count for host, count in slots.items()}
-    return LiveAttempt(number, order(name, priority), counts, **known)
-
-
 def where(decided: PlacementPass) -> dict[str, dict[str, int]]:
     return {one.job_id: {share.host: len(share.slots) for share in one.shares} for one in decided.placements}
 
 
 def placed(queue: list[QueuedJob], *hosts: HostSlots) -> dict[str, dict[str, int]]:
     return where(place_jobs(queue, hosts))
-
-
-def test_jobs_are_placed_in_queue_order() -> None:
-    queue = [job("first", 2), job("second", 2), job("third", 2)]
-    assert placed(queue, host("ha", 4)) == {"first": {"ha": 2}, "second": {"ha": 2}}
 
 
 def test_job_goes_to_the_fullest_host_that_can_hold_it() -> None:
@@ -109,15 +89,6 @@ def test_placement_uses_the_indices_of_the_free_slots() -> None:
     ]
 
 
-def placed_gpus(gpus: int, fewest_gpus: int | None, *capacities: int, **request: Any) -> int:
-    """How many GPUs a job gets from hosts of these sizes, all of them free; 0 where it waits."""
-    hosts = [host(f"h{number}", size, peers=request.get("peers")) for number, size in enumerate(capacities)]
-    hosts.append(host("cpu", 64, kind="cpu"))
-    request = {key: value for key, value in request.items() if key != "peers"}
-    waiting = job("j", gpus, device="gpu", fewest_gpus=fewest_gpus, **request)
-    return sum(one.gpus for one in place_jobs([waiting], hosts).placements)
-
-
 @pytest.mark.parametrize(
     ("gpus", "fewest_gpus", "capacities", "request_", "placed_on"),
     [
@@ -140,12 +111,17 @@ def placed_gpus(gpus: int, fewest_gpus: int | None, *capacities: int, **request:
 def test_a_restart_takes_fewer_gpus_down_to_its_minimum_when_hosts_are_too_small(
     gpus: int, fewest_gpus: int | None, capacities: tuple[int, ...], request_: dict[str, Any], placed_on: int
 ) -> None:
-    assert placed_gpus(gpus, fewest_gpus, *capacities, **request_) == placed_on
+    """The hosts are free. Those of several sizes work together if their job says so here."""
+    peers = request_.get("peers")
+    hosts = [host(f"h{number}", size, peers=peers) for number, size in enumerate(capacities)]
+    fields = {key: value for key, value in request_.items() if key != "peers"}
+    waiting = job("j", gpus, device="gpu", fewest_gpus=fewest_gpus, **fields)
+    decided = place_jobs([waiting], [*hosts, host("cpu", 64, kind="cpu")])
+    assert sum(one.gpus for one in decided.placements) == placed_on
 
 
 def test_restart_waits_for_a_busy_host_instead_of_taking_fewer_gpus() -> None:
-    waiting = job("j", 8, fewest_gpus=2)
-    assert placed([waiting], host("ha", 4, capacity=8)) == {}
+    assert placed([job("j", 8, fewest_gpus=2)], host("ha", 4, capacity=8)) == {}
 
 
 LARGE = job("large", 8, estimate_s=50.0)

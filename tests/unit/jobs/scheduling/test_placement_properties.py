@@ -1,14 +1,17 @@
 """Properties of any queue on any hosts, and of a cluster over time."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from jobs.scheduling.contenders import LiveAttempt, QueuedJob
+from jobs.scheduling.allowances import Allowances, Quota
+from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.decisions import Placement
+from jobs.scheduling.fitting import Cluster as Fitting
 from jobs.scheduling.nvlinks import Links
 from jobs.scheduling.placement import PlacementPass, place_jobs
 from jobs.scheduling.slots import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
@@ -36,6 +39,7 @@ def host_slots(draw: st.DrawFn, name: str) -> HostSlots:
     return HostSlots(name, tuple(classes), draw(st.sampled_from([None, "a", "b"])), links)
 
 
+BOOLEANS = st.booleans()
 HOSTS = st.integers(1, 4).flatmap(lambda number: st.tuples(*(host_slots(f"h{n}") for n in range(number))).map(list))
 COMMON = {
     "gpus": st.integers(1, 12),
@@ -45,21 +49,23 @@ COMMON = {
 CHOICE = {
     "gpu_model": st.sampled_from([None, None, None, "a100", "H100", "b200"]),
     "gpu_memory_gb": st.sampled_from([None, None, None, 40.0, 41.0]),
-    "mixed_gpus": st.booleans(),
+    "mixed_gpus": BOOLEANS,
 }
 WISHES = st.builds(SlotRequest, device=st.sampled_from(["auto", "cpu"]), **COMMON) | st.builds(
     SlotRequest, device=st.sampled_from(["auto", "gpu"]), **COMMON, **CHOICE
 )
 ESTIMATES = st.none() | st.integers(1, 20).map(float)
+ACCOUNTS = st.sampled_from([Account(project, "u") for project in ("p", "q", "free")])
+Contention = tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]]:
+def clusters(draw: st.DrawFn) -> Contention:
     """A queue, hosts, and attempts that hold all their leased slots."""
     hosts = draw(HOSTS)
     priorities = st.integers(0, 3)
     attempts: list[LiveAttempt] = []
-    for slots in (slots for host in hosts for slots in host.classes):
+    for slots in classes_of(hosts):
         leased = slots.capacity - len(slots.free)
         while leased:
             gpus = draw(st.integers(1, leased))
@@ -67,30 +73,46 @@ def clusters(draw: st.DrawFn) -> tuple[list[QueuedJob], list[HostSlots], list[Li
             order = (-draw(priorities), 0.0, f"a{len(attempts)}")
             attempts.append(
                 LiveAttempt(
-                    len(attempts), order, {slots.of: gpus}, draw(ESTIMATES), leaving=draw(st.booleans()),
-                    overdue=draw(st.booleans()),
+                    len(attempts), order, {slots.of: gpus}, draw(ESTIMATES), leaving=draw(BOOLEANS),
+                    overdue=draw(BOOLEANS),
                 )
             )  # fmt: skip
     queue = [
-        QueuedJob(f"j{number}", (-draw(priorities), 1.0, f"j{number}"), request, draw(ESTIMATES))
+        QueuedJob(
+            f"j{number}",
+            (-draw(priorities), 1.0, f"j{number}"),
+            request,
+            draw(ESTIMATES),
+            draw(ACCOUNTS),
+            draw(BOOLEANS),
+        )
         for number, request in enumerate(draw(st.lists(WISHES, max_size=12)))
     ]
     return sorted(queue, key=lambda job: job.order), hosts, attempts
 
 
-def free_of(hosts: Sequence[HostSlots]) -> dict[SlotClass, int]:
-    return {slots.of: len(slots.free) for host in hosts for slots in host.classes}
+def classes_of(hosts: Iterable[HostSlots]) -> list[ClassSlots]:
+    return [slots for host in hosts for slots in host.classes]
 
 
-def capacity_of(hosts: Sequence[HostSlots]) -> dict[SlotClass, int]:
-    return {slots.of: slots.capacity for host in hosts for slots in host.classes}
+def free_of(hosts: Iterable[HostSlots]) -> dict[SlotClass, int]:
+    return {slots.of: len(slots.free) for slots in classes_of(hosts)}
+
+
+def capacity_of(hosts: Iterable[HostSlots]) -> dict[SlotClass, int]:
+    return {slots.of: slots.capacity for slots in classes_of(hosts)}
+
+
+def class_of(hosts: Iterable[HostSlots]) -> dict[tuple[str, int], SlotClass]:
+    """The class of each free slot."""
+    return {(slots.of.host, index): slots.of for slots in classes_of(hosts) for index in slots.free}
 
 
 def kind_of(request: SlotRequest, hosts: Sequence[HostSlots]) -> str:
     """The kind that a job takes: with `device: auto` GPUs if there are any, in whatever state."""
     if request.gpu_model or request.gpu_memory_gb or request.mixed_gpus:
         return "gpu"
-    has_gpus = any(slots.of.kind == "gpu" for host in hosts for slots in host.classes)
+    has_gpus = any(slots.of.kind == "gpu" for slots in classes_of(hosts))
     return request.device if request.device != "auto" else "gpu" if has_gpus else "cpu"
 
 
@@ -118,17 +140,9 @@ def holds(request: SlotRequest, hosts: Sequence[HostSlots], free: Counts) -> boo
     return False
 
 
-def classes_taken(placement: Placement, hosts: Sequence[HostSlots]) -> set[SlotClass]:
-    """The classes of the slots that a job got."""
-    class_of = {(host.host, index): slots.of for host in hosts for slots in host.classes for index in slots.free}
-    return {class_of[slot] for slot in placement.slots}
-
-
 @given(clusters())
-def test_no_slot_is_leased_twice_and_no_job_is_half_placed(
-    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
-) -> None:
-    queue, hosts, attempts = queue_and_cluster
+def test_no_slot_is_leased_twice_and_no_job_is_half_placed(contention: Contention) -> None:
+    queue, hosts, attempts = contention
     by_name = {host.host: host for host in hosts}
     requests = {job.job_id: job.request for job in queue}
     placements = place_jobs(queue, hosts, attempts).placements
@@ -141,7 +155,7 @@ def test_no_slot_is_leased_twice_and_no_job_is_half_placed(
         assert len({len(share.slots) for share in placement.shares}) == 1
         assert len({host.host for host in used_hosts}) == len(used_hosts)
         assert len({len(set(share.slots)) for share in placement.shares}) == 1
-        taken = classes_taken(placement, hosts)
+        taken = {class_of(hosts)[slot] for slot in placement.slots}
         assert {slots.kind for slots in taken} == {kind_of(request, hosts)}
         assert all(matches(request, slots) for slots in taken)
         assert request.mixed_gpus or len({slots.model for slots in taken}) == 1
@@ -151,52 +165,77 @@ def test_no_slot_is_leased_twice_and_no_job_is_half_placed(
         assert len(used_hosts) == 1 or used_hosts[0].peers is not None
 
 
+@settings(max_examples=200)
 @given(clusters())
-def test_the_head_of_the_queue_is_placed_whenever_it_fits(
-    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
+def test_the_head_of_the_queue_is_placed_or_reserves_slots_and_preempts_only_whom_it_must(
+    contention: Contention,
 ) -> None:
-    """The head of the queue is placed if it fits now. Else it gets a reservation if it could ever fit."""
-    queue, hosts, attempts = queue_and_cluster
-    if not queue:
-        return
+    """It is placed if it fits now. Else it gets a reservation if it could ever fit."""
+    queue, hosts, attempts = contention
+    assume(queue)
     head, decided = queue[0], place_jobs(queue[:1], hosts, attempts)
     assert bool(decided.placements) == holds(head.request, hosts, free_of(hosts))
     assert bool(decided.placements or decided.reservations) == holds(head.request, hosts, capacity_of(hosts))
-
-
-@settings(max_examples=150)
-@given(clusters())
-def test_only_needed_attempts_are_preempted(
-    queue_and_cluster: tuple[list[QueuedJob], list[HostSlots], list[LiveAttempt]],
-) -> None:
-    queue, hosts, attempts = queue_and_cluster
-    if not queue:
-        return
-    head, decision = queue[0], place_jobs(queue[:1], hosts, attempts)
     free_soon = Counter(free_of(hosts))
     for attempt in attempts:
         free_soon.update(attempt.slots if attempt.leaving else {})
-    preemptible = [
-        attempt
+    preemptible = {
+        attempt.attempt_id: attempt.slots
         for attempt in attempts
         if not attempt.leaving
         and (attempt.order[0] > head.order[0] or (attempt.overdue and attempt.order > head.order))
-    ]
-    preempted = {number for preemption in decision.preemptions for number in preemption.attempt_ids}
-    assert preempted <= {attempt.attempt_id for attempt in preemptible}
+    }
 
-    def makes_room(leaving: set[int]) -> bool:
+    def makes_room(leaving: Iterable[int]) -> bool:
         free = Counter(free_soon)
-        for attempt in preemptible:
-            free.update(attempt.slots if attempt.attempt_id in leaving else {})
+        for number in leaving:
+            free.update(preemptible[number])
         return holds(head.request, hosts, free)
 
+    preempted = {number for preemption in decided.preemptions for number in preemption.attempt_ids}
     if preempted:
-        assert not makes_room(set())
+        assert not makes_room(())
         assert makes_room(preempted)
         assert not any(makes_room(preempted - {number}) for number in preempted)
-    elif not decision.placements:
-        assert makes_room(set()) or not makes_room({attempt.attempt_id for attempt in preemptible})
+    elif not decided.placements:
+        assert makes_room(()) or not makes_room(preemptible)
+
+
+def quota(project: str, max_slots: int | None, slots: int = 0, gpu_hours: float = 0, storage_gb: float = 0) -> Quota:
+    """Of projects that may use five GPU-hours and keep five GB."""
+    return Quota(project, max_slots, 5.0, slots, gpu_hours, datetime(2030, 2, 1, tzinfo=UTC), 5.0, storage_gb)
+
+
+USED = st.sampled_from([0.0, 5.0])
+QUOTAS = st.tuples(
+    st.builds(quota, st.just("p"), st.integers(0, 8), st.integers(0, 4)),
+    st.builds(quota, st.just("q"), st.none() | st.integers(0, 8), gpu_hours=USED, storage_gb=USED),
+)
+
+
+@settings(max_examples=150)
+@given(clusters(), QUOTAS)
+def test_no_quota_is_exceeded_and_jobs_that_it_holds_back_block_no_others(
+    contention: Contention, quotas: tuple[Quota, ...]
+) -> None:
+    queue, hosts, attempts = contention
+    cluster, allowances = Fitting(hosts), Allowances(quotas)
+    within = [
+        one
+        for one in queue
+        if cluster.attainable(one.request)
+        and allowances.take(one.project, one.request.gpus, keeps_files=one.keeps_files)
+    ]
+    decided, without = place_jobs(queue, hosts, attempts, quotas), place_jobs(within, hosts, attempts)
+    assert (decided.placements, decided.preemptions) == (without.placements, without.preemptions)
+    assert decided.kept_for == without.kept_for
+    gpus_by_job = {placement.job_id: placement.gpus for placement in decided.placements}
+    for limit in quotas:
+        placed = [one for one in queue if one.project == limit.project and one.job_id in gpus_by_job]
+        assert not (limit.is_used_up and placed)
+        assert all(one.keeps_files for one in placed) or not limit.is_full
+        if limit.max_slots is not None:
+            assert sum(gpus_by_job[one.job_id] for one in placed) <= max(limit.max_slots - limit.slots, 0)
 
 
 @dataclass
@@ -214,16 +253,7 @@ class Cluster:
         """Run one pass and start the jobs that it places."""
         self.running = {number: run for number, run in self.running.items() if run[2] > self.now}
         used = {slot for _, placement, _ in self.running.values() for slot in placement.slots}
-        hosts = [
-            replace(
-                host,
-                classes=tuple(
-                    replace(slots, free=tuple(index for index in slots.free if (host.host, index) not in used))
-                    for slots in host.classes
-                ),
-            )
-            for host in self.hosts
-        ]
+        hosts = [replace(host, classes=tuple(self._left(slots, used) for slots in host.classes)) for host in self.hosts]
         attempts = [
             LiveAttempt(number, job.order, self._held(placement), float(end - self.now) if self.has_estimates else None)
             for number, (job, placement, end) in self.running.items()
@@ -236,9 +266,12 @@ class Cluster:
             self.started[placement.job_id] = self.now
         return decision
 
+    @staticmethod
+    def _left(slots: ClassSlots, used: set[tuple[str, int]]) -> ClassSlots:
+        return replace(slots, free=tuple(index for index in slots.free if (slots.of.host, index) not in used))
+
     def _held(self, placement: Placement) -> Counts:
-        class_of = {(one.host, index): slots.of for one in self.hosts for slots in one.classes for index in slots.free}
-        return Counter(class_of[slot] for slot in placement.slots)
+        return Counter(class_of(self.hosts)[slot] for slot in placement.slots)
 
 
 ALL_ALIKE = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
@@ -246,41 +279,31 @@ ALL_ALIKE = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
 )
 
 
-@st.composite
-def two_models(draw: st.DrawFn) -> list[HostSlots]:
-    """Hosts with GPUs of two models."""
-    models = [("A100", 40), ("H100", 80)]
-    hosts = []
-    for name in ("h0", "h1")[: draw(st.integers(1, 2))]:
-        sizes = [draw(st.integers(0, 3)) for _ in models]
-        numbers = iter(range(8))
-        hosts.append(
-            HostSlots(
-                name,
-                tuple(
-                    class_slots(SlotClass(name, "gpu", model, memory_gb * 10**9), [next(numbers) for _ in range(size)])
-                    for (model, memory_gb), size in zip(models, sizes, strict=True)
-                    if size
-                ),
-                "a",
-            )
-        )
-    return hosts
+def two_models(name: str, a100s: int, h100s: int) -> HostSlots:
+    """A host with GPUs of two models."""
+    classes = [
+        class_slots(SlotClass(name, "gpu", "A100", 40 * 10**9), range(a100s)),
+        class_slots(SlotClass(name, "gpu", "H100", 80 * 10**9), range(a100s, a100s + h100s)),
+    ]
+    return HostSlots(name, tuple(slots for slots in classes if slots.capacity), "a")
 
 
+TWO_MODELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=2).map(
+    lambda sizes: [two_models(f"h{n}", *of_host) for n, of_host in enumerate(sizes)]
+)
 ARRIVING = st.builds(
     SlotRequest,
     gpus=st.integers(1, 9),
     placement=st.sampled_from(["pack", "single_host", "spread"]),
     gpu_model=st.sampled_from([None, None, "a100", "h100"]),
     gpu_memory_gb=st.sampled_from([None, None, None, 80.0]),
-    mixed_gpus=st.booleans(),
+    mixed_gpus=BOOLEANS,
 )
 
 
 @settings(max_examples=200)
 @given(
-    ALL_ALIKE | two_models(),
+    ALL_ALIKE | TWO_MODELS,
     st.lists(st.tuples(st.integers(0, 6), st.integers(1, 8), ARRIVING), min_size=4, max_size=30),
     st.booleans(),
 )

@@ -8,10 +8,11 @@ import pytest
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.contenders import Account, QueuedJob
 from jobs.scheduling.decisions import PooledJob
-from jobs.scheduling.placement import PlacementPass, place_jobs
+from jobs.scheduling.placement import place_jobs
 from jobs.scheduling.pools import Pool, PoolNode, Shape, to_avoid
 from jobs.scheduling.slots import SlotRequest
 from tests.slot_classes import alike
+from tests.unit.jobs.scheduling.contending import job
 
 
 def node(name: str, *, cpus: int = 64, features: tuple[str, ...] = (), **gpus: int) -> PoolNode:
@@ -50,14 +51,7 @@ def test_a_job_asks_for_equal_parts_of_nodes_that_could_hold_it(
     assert of.shape(request_, auto="gpu") == shape
 
 
-def job(name: str, gpus: int, **request: Any) -> QueuedJob:
-    return QueuedJob(name, (-50, 0.0, name), SlotRequest(gpus, **request), account=Account("p", "u"))
-
-
-def pooled(decided: PlacementPass) -> list[str]:
-    return [one.job_id for one in decided.pooled]
-
-
+OF_P = Account("p", "u")
 QUOTA = Quota("p", max_slots=5, max_gpu_hours=None, slots=1, gpu_hours=0.0, renews_at=None)  # type: ignore[arg-type]
 
 
@@ -73,7 +67,7 @@ QUOTA = Quota("p", max_slots=5, max_gpu_hours=None, slots=1, gpu_hours=0.0, rene
         ([job("a", 16, fewest_gpus=2)], 4, {"pools": []}, ["a"], []),
         # a pool with a problem takes none, and quotas hold in a pool
         ([job("a", 2)], 0, {"pools": [pool(node("a1", a100=8), problem="the controller is away")]}, [], []),
-        ([job("a", 2), job("b", 2), job("c", 1)], 0, {"quotas": [QUOTA]}, [], ["a", "b"]),
+        ([job(name, 2, account=OF_P) for name in "abc"], 0, {"quotas": [QUOTA]}, [], ["a", "b"]),
     ],
 )
 def test_the_pool_takes_what_no_host_has_room_for(
@@ -81,7 +75,7 @@ def test_the_pool_takes_what_no_host_has_room_for(
 ) -> None:
     decided = place_jobs(queue, [alike("ha", "gpu", free)] if free else [], **{"pools": [TYPED]} | more)
     assert [one.job_id for one in decided.placements] == placed
-    assert pooled(decided) == in_pool
+    assert [one.job_id for one in decided.pooled] == in_pool
 
 
 def test_a_job_in_the_pool_reserves_no_slots_of_hosts() -> None:

@@ -37,6 +37,7 @@ ALL_UNFINISHED = "its project vision keeps 2,345.7 of 2,000 GB, all by jobs that
 LOST, DRAINED = host("hl", 4, alive=False), host("hd", 4, drained=True)
 FULL = host("hf", 4, no_space="runs has 0.1 MB free, less than 1.0 GB")
 NO_SPACE = "hf takes no jobs until there is space: runs has 0.1 MB free, less than 1.0 GB"
+TWO_LEAVE = WaitsFor(leaving=["a", "b"])
 PAIR = [host("ha", 2, peers="eth0"), host("hb", 1, peers="eth0")]
 
 
@@ -76,18 +77,10 @@ MEMORIES = "the hosts have NVIDIA A100-SXM4-40GB with 42.9 GB (2), NVIDIA H100 w
         ),
         (reason_for(2, GPUS), "needs 2 GPUs of one model on one host; best host has 1 free"),
         (reason_for(4, GPUS, mixed_gpus=True), "needs 4 GPUs on one host; best host has 2 free"),
-        (
-            reason_for(2, GPUS, gpu_model="h100"),
-            "needs 2 GPUs whose name contains 'h100' on one host; best host has 1 free",
-        ),
         (reason_for(5, GPUS, device="cpu"), "needs 5 cpu slots on one host; the largest host has 4"),
         (
             reason_for(2, replace(GPUS, alive=False), host("ha", 4)),
             "needs 2 GPUs of one model; no live host has such slots (lost: hg); device: cpu would use CPU slots",
-        ),
-        (
-            reason_for(1, replace(GPUS, drained=True), host("ha", 4), gpu_model="h100"),
-            "needs 1 GPU whose name contains 'h100'; all hosts with such slots are drained",
         ),
         (
             reason_for(1, host("ha", 0, unhealthy=2, kind="gpu"), host("hb", 0, kind="gpu")),
@@ -96,10 +89,6 @@ MEMORIES = "the hosts have NVIDIA A100-SXM4-40GB with 42.9 GB (2), NVIDIA H100 w
         (
             reason_for(1, replace(GPUS, slots=replace(GPUS.slots, classes=()), unhealthy=1), gpu_model="h100"),
             f"needs 1 GPU; no host has a GPU whose name contains 'h100': no GPU is in service; {UNHEALTHY}",
-        ),
-        (
-            reason_for(1, replace(GPUS, kept_for="k"), gpu_model="h100"),
-            "1 slot is free, but kept for job k, which comes first",
         ),
     ],
 )
@@ -149,10 +138,6 @@ def test_a_misspelt_model_gets_the_name_that_was_probably_meant(text: str, meant
         (reason_for(1, host("ha", 1, kept_for="j")), "is next"),
         (reason_for(1, host("ha", 2, kept_for="k"), host("hb", 1)), "is next"),
         (reason_for(1, host("ha", 4), waits_for=limited(4, 4)), "its project vision has 4 of 4 slots in use"),
-        (
-            reason_for(3, host("ha", 4), waits_for=limited(2, 4)),
-            "needs 3 slots; its project vision has 2 of 4 slots in use",
-        ),
         (reason_for(4, host("ha", 4), waits_for=limited(0, 2)), "needs 4 slots; its project vision may have 2 at once"),
         (
             reason_for(2, host("ha", 4), waits_for=limited(1, 4, ahead=2)),
@@ -164,20 +149,16 @@ def test_a_misspelt_model_gets_the_name_that_was_probably_meant(text: str, meant
             "its project vision used 1,234.6 of 1,000 GPU-hours this month; it continues at 2026-12-01 00:00 UTC",
         ),
         (
-            reason_for(1, host("ha", 4), waits_for=OVER_STORAGE),
-            f"{KEPT}; it continues when files of jobs are removed",
-        ),
-        (
             reason_for(1, host("ha", 4), waits_for=limited(max_storage_gb=2000, storage_gb=2345.67)),
             f"{ALL_UNFINISHED}; it continues when files of jobs are removed",
         ),
+        (
+            reason_for(3, host("ha", 4), waits_for=OVER_STORAGE),
+            f"{KEPT}; it continues when files of jobs are removed",
+        ),
         (reason_for(1, host("ha", 4), waits_for=replace(OVER_STORAGE, keeps_files=True, leaving=[])), "is next"),
         (reason_for(9, host("ha", 4), waits_for=limited(4, 4)), "needs 9 slots on one host; the largest host has 4"),
-        (reason_for(4, host("ha", 0), waits_for=WaitsFor(leaving=["a"])), "waits for job a to save and make room"),
-        (
-            reason_for(4, host("ha", 0), waits_for=WaitsFor(leaving=["a", "b"])),
-            "waits for jobs a and b to save and make room",
-        ),
+        (reason_for(4, host("ha", 0), waits_for=TWO_LEAVE), "waits for jobs a and b to save and make room"),
     ],
 )
 def test_reason_says_why_the_job_waits(told: str, reason: str) -> None:

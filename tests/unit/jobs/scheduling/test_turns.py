@@ -11,6 +11,7 @@ from jobs.scheduling.fair_queue import PATIENCE_S, Fair
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.slots import HostSlots, SlotClass, SlotRequest
 from tests.slot_classes import alike
+from tests.unit.jobs.scheduling.contending import job, lanes_of, live
 
 HOST, SLOTS = "h", 8
 ACCOUNTS = st.sampled_from([Account(project, user) for project in ("p", "q") for user in ("ann", "ben", "cara")])
@@ -35,13 +36,10 @@ class Moment:
         decided, looked_at = PlacementPass([self._host()], self.live, rules=rules), list[str]()
 
         def in_turn() -> Iterator[QueuedJob]:
-            lanes = {
-                account: iter(sorted((job for job in self.queue if job.account == account), key=_in_lane))
-                for account in wanting
-            }
-            for job in rules.in_turn(lanes, sorted(self.queue, key=lambda job: job.order)):
-                looked_at.append(job.job_id)
-                yield job
+            lanes = {account: iter(lane) for account, lane in lanes_of(self.queue).items()}
+            for one in rules.in_turn(lanes, sorted(self.queue, key=lambda job: job.order)):
+                looked_at.append(one.job_id)
+                yield one
 
         decided.take(in_turn())
         return decided, looked_at
@@ -49,11 +47,11 @@ class Moment:
     def after(self, preempted: set[int]) -> "Moment":
         """The same moment, but these attempts have made room. Their jobs wait, and had not waited before."""
         waiting = [
-            QueuedJob(name, order, SlotRequest(attempt.gpus), account=attempt.account, level=attempt.level)
+            QueuedJob(
+                attempt.job_id, attempt.order, SlotRequest(attempt.gpus), account=attempt.account, level=attempt.level
+            )
             for attempt in self.live
             if attempt.attempt_id in preempted
-            for order in [attempt.order]
-            for name in [order[2]]
         ]
         staying = [attempt for attempt in self.live if attempt.attempt_id not in preempted]
         return replace(self, live=staying, queue=self.queue + waiting)
@@ -63,24 +61,19 @@ class Moment:
         return alike(HOST, "gpu", SLOTS - held, SLOTS)
 
 
-def _in_lane(job: QueuedJob) -> tuple[int, int, float, str]:
-    priority, created_s, job_id = job.order
-    return priority, job.level, created_s, job_id
-
-
 @st.composite
 def moments(draw: st.DrawFn) -> Moment:
     """A busy host."""
-    live: list[LiveAttempt] = []
+    attempts: list[LiveAttempt] = []
     free = SLOTS
     while free:
         gpus = min(draw(GPUS), free)
         free -= gpus
-        number = len(live)
+        number = len(attempts)
         order = (-draw(st.sampled_from([50, 50, 60])), float(draw(st.integers(0, 20))), f"live{number}")
         slots = {SlotClass(HOST, "gpu"): gpus}
         undisturbed_s = draw(st.sampled_from([0.0, 0.0, 60.0]))
-        live.append(
+        attempts.append(
             LiveAttempt(number, order, slots, account=draw(ACCOUNTS), level=draw(LEVELS), undisturbed_s=undisturbed_s)
         )
     queue = [
@@ -91,9 +84,9 @@ def moments(draw: st.DrawFn) -> Moment:
         )
         for number in range(draw(st.integers(1, 6)))
     ]  # fmt: skip
-    accounts = {attempt.account for attempt in live} | {job.account for job in queue}
+    accounts = {attempt.account for attempt in attempts} | {job.account for job in queue}
     used_s = {account: draw(st.floats(0, 1e5)) for account in sorted(accounts, key=str)}
-    return Moment(used_s, live, queue)
+    return Moment(used_s, attempts, queue)
 
 
 _ANN, _BEN = Account("p", "ann"), Account("q", "ben")
@@ -101,11 +94,11 @@ _ANN, _BEN = Account("p", "ann"), Account("q", "ben")
 NOT_FIRST_ANY_MORE = Moment(
     {_ANN: 0.0, _BEN: 13.0},
     [
-        LiveAttempt(0, (-50, 0.0, "live0"), {SlotClass(HOST, "gpu"): 1}, account=_ANN),
-        LiveAttempt(1, (-60, 0.0, "live1"), {SlotClass(HOST, "gpu"): 6}, account=_ANN),
-        LiveAttempt(2, (-60, 0.0, "live2"), {SlotClass(HOST, "gpu"): 1}, account=_BEN),
+        live(0, {HOST: 1}, name="live0", account=_ANN),
+        live(1, {HOST: 6}, name="live1", priority=60, account=_ANN),
+        live(2, {HOST: 1}, name="live2", priority=60, account=_BEN),
     ],
-    [QueuedJob("wait0", (-60, 0.0, "wait0"), SlotRequest(2), account=_BEN, waited_s=PATIENCE_S)],
+    [job("wait0", 2, priority=60, account=_BEN, waited_s=PATIENCE_S)],
 )
 
 
@@ -120,5 +113,5 @@ def test_who_made_room_comes_after_the_job_that_needed_it(moment: Moment) -> Non
     after, looked_at = moment.after(set(first.attempt_ids)).decide()
     placed = {placement.job_id for placement in after.placements}
     for number in first.attempt_ids:
-        made_room = moment.live[number].order[2]
+        made_room = moment.live[number].job_id
         assert made_room not in placed or looked_at.index(first.job_id) < looked_at.index(made_room)
