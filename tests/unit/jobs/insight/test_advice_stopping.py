@@ -68,8 +68,12 @@ def test_patience_covers_the_flat_stretches_before_the_best_epoch(
 ) -> None:
     job = BY_LOSS if goal else OVERFIT
     spec = {"early_stopping": None} | ({"goal": goal} if goal else {})
-    advice = only(a_job(**job | {"spec": spec}, curves={"val_loss" if goal else "val_accuracy": curve}))
+    metric = "val_loss" if goal else "val_accuracy"
+    e = a_job(**job | {"spec": spec}, curves={metric: curve})
+    advice = only(e)
     assert advice.change["early_stopping"]["patience"] == patience
+    assert after(e, advice).early_stopping.monitor == metric, "the goal is what early stopping monitors"
+    assert goal is None or advice.gain.accuracy is None, "the goal is no accuracy"
 
 
 @pytest.mark.parametrize(
@@ -108,24 +112,11 @@ def test_early_stopping_on_training_loss_is_switched_to_the_validation() -> None
     assert advice_on(a_job(spec=chosen, summary=summary, curves={"loss": losses})) == [], "it is the goal"
 
 
-def test_restoring_the_best_weights_is_advised() -> None:
-    spec = {"early_stopping": {"restore_best_weights": False}}
-    advice = only(a_job(spec=spec, learning=learned(20, 23, 0.93, 0.90)))
+def test_restoring_the_best_weights_is_advised_if_the_last_are_much_worse() -> None:
+    by_accuracy = {"early_stopping": {"restore_best_weights": False}}
+    advice = only(a_job(spec=by_accuracy, learning=learned(20, 23, 0.93, 0.90)))
     assert advice.change == {"early_stopping": {"restore_best_weights": True}}
     assert advice.gain.accuracy == 0.03
-
-
-def test_the_goal_is_what_early_stopping_monitors() -> None:
-    falling = (0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.3, 0.2, *[0.3] * 22)
-    e = a_job(K.OVERFITS, **BY_LOSS, curves={"val_loss": falling, "val_accuracy": (0.9,) * 30})
-    advice = only(e)
-    stopping = advice.change["early_stopping"]
-    assert (stopping["monitor"], stopping["patience"]) == ("val_loss", 5)
-    assert advice.gain.accuracy is None, "the goal is no accuracy"
-    assert after(e, advice).early_stopping.monitor == "val_loss"
-
-
-def test_the_weights_of_the_least_loss_are_worth_keeping_if_the_last_is_much_greater() -> None:
     spec = {"early_stopping": {"monitor": "val_loss", "restore_best_weights": False}}
     advice = only(a_job(spec=spec, learning=learned(20, 23, 0.2, 0.25, metric="val_loss")))
     assert advice.change == {"early_stopping": {"restore_best_weights": True}}

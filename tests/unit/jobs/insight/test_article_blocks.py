@@ -44,11 +44,8 @@ def test_a_text_is_prose_charts_and_tables() -> None:
     assert blocks_of(ARTICLE) == [
         ProseBlock(text="# Which batch?\n\n```python\nx = 1\n```"),
         ChartBlock(
-            metrics=["val_accuracy", "val_loss"],
-            runs=Runs(study="7m2k0q9d4v1s", limit=20),
-            axis="epoch",
-            group="batch",
-            title=None,
+            metrics=["val_accuracy", "val_loss"], runs=Runs(study="7m2k0q9d4v1s", limit=20), axis="epoch",
+            group="batch", title=None,
         ),
         ProseBlock(text="Between."),
         TableBlock(
@@ -57,7 +54,7 @@ def test_a_text_is_prose_charts_and_tables() -> None:
             title="The runs: a few",
         ),
         ChartBlock(metrics=["loss"], runs=Runs(jobs=["1a", "2b"], limit=20), axis="time", group=None, title=None),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, lr_factor, resolve_plan, split_sizes
+from jobs.model.plan import DatasetSizes, UnworkablePlan, lr_factor, resolve_plan, split_sizes
 from jobs.model.spec import Spec, spec_from
 
 SIZES = DatasetSizes(train=1350, validation=150, test=297)
@@ -16,24 +16,13 @@ def spec_of(**fields: Any) -> Spec:
     return spec_from({"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2} | fields)
 
 
-def test_plan_derives_all_figures_from_a_per_gpu_batch() -> None:
+def test_plan_derives_its_figures_from_a_per_gpu_batch() -> None:
     plan = resolve_plan(spec_of(), SIZES)
-    assert plan == Plan(
-        gpus=2,
-        per_gpu_batch=64,
-        global_batch=128,
-        base_batch=64,
-        base_learning_rate=0.001,
-        lr_factor=1.0,
-        learning_rate=0.001,
-        warmup_epochs=0,
-        epochs=30,
-        steps_per_epoch=10,  # 1350 // 128: the last 70 samples do not fill a batch
-        validation_steps=2,  # 150 / 128, rounded up
-        train_samples=1350,
-        validation_samples=150,
-        test_samples=297,
-    )
+    assert (plan.gpus, plan.per_gpu_batch, plan.global_batch, plan.base_batch) == (2, 64, 128, 64)
+    assert (plan.base_learning_rate, plan.lr_factor, plan.learning_rate, plan.warmup_epochs) == (0.001, 1.0, 0.001, 0)
+    assert (plan.epochs, plan.steps_per_epoch) == (30, 10)  # 1350 // 128: the last 70 samples do not fill a batch
+    assert plan.validation_steps == 2  # 150 / 128, rounded up
+    assert (plan.train_samples, plan.validation_samples, plan.test_samples) == (1350, 150, 297)
 
 
 def test_global_batch_follows_from_the_gpus_that_were_granted() -> None:

@@ -32,13 +32,11 @@ def after(*slots: SlotUse, since: float = 0, until: float = 0) -> tuple[float, f
     return stretch.since / S, stretch.until / S
 
 
-def test_quiet_samples_extend_the_stretch() -> None:
+def test_quiet_samples_extend_the_stretch_as_far_as_all_slots_were_measured() -> None:
     assert after(quiet(range(1, 100))) == (0, 99)
     assert after(quiet(range(61, 100)), since=20, until=60) == (20, 99)
-
-
-def test_the_stretch_goes_as_far_as_all_slots_were_measured() -> None:
     assert after(quiet(range(1, 100)), quiet(range(1, 50))) == (0, 49)
+    assert after(quiet([1, 2]), since=10, until=20) == (10, 20), "older samples change nothing"
 
 
 @pytest.mark.parametrize(("percent", "since"), [(4.99, 0), (5.0, 40), (100.0, 40)])
@@ -48,12 +46,9 @@ def test_a_use_of_one_slot_begins_the_stretch_again(percent: float, since: float
 
 
 def test_a_use_that_other_slots_were_not_measured_for_counts_later() -> None:
-    used_late = use(*((at, 90.0 if at == 80 else 0.0) for at in range(1, 100)))
-    assert after(quiet(range(1, 60)), used_late) == (0, 59)
-    assert after(quiet(range(60, 100)), use(*((at, 90.0 if at == 80 else 0.0) for at in range(60, 100))), until=59) == (
-        80,
-        99,
-    )
+    first, later = (use(*((at, 90.0 if at == 80 else 0.0) for at in range(begin, 100))) for begin in (1, 60))
+    assert after(quiet(range(1, 60)), first) == (0, 59)
+    assert after(quiet(range(60, 100)), later, until=59) == (80, 99)
 
 
 def test_what_was_not_measured_is_no_proof() -> None:
@@ -69,10 +64,6 @@ def test_a_gap_at_the_end_of_what_is_judged_is_seen() -> None:
     since, until = after(quiet(range(1, 62)), quiet([61.5, 62]))
     assert (since, until) == (61.5, 61)
     assert after(quiet(range(62, 70)), quiet([61.5, *range(62, 70)]), since=since, until=until) == (61.5, 69)
-
-
-def test_older_samples_change_nothing() -> None:
-    assert after(quiet([1, 2]), since=10, until=20) == (10, 20)
 
 
 POLICY = IdleSpec(below=5, for_s=1800, action="stop")
