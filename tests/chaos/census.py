@@ -135,10 +135,10 @@ class Census(threading.Thread):
         training = [rank for rank in ranks if self._is_awake(rank)]
         for first, second in twice_at_once(training):
             if all(process.process_id.is_alive and not process.is_stopped for process in (first, second)):
-                self._note(f"two attempts of one job train at once: {first} and {second}")
+                self.violations.setdefault(f"two attempts of one job train at once: {first} and {second}")
         for first, second in slot_shared(marked, self._slots()):
             if first.process_id.is_alive and second.process_id.is_alive:
-                self._note(f"two attempts are on one slot at once: {first} and {second}")
+                self.violations.setdefault(f"two attempts are on one slot at once: {first} and {second}")
 
     def _is_awake(self, rank: JobProcess) -> bool:
         now = time.monotonic()
@@ -146,6 +146,3 @@ class Census(threading.Thread):
             self._awake_since[rank.process_id] = now
             return False
         return now - self._awake_since.get(rank.process_id, -AWAKE_S) >= AWAKE_S
-
-    def _note(self, sentence: str) -> None:
-        self.violations.setdefault(sentence)

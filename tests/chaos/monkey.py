@@ -77,13 +77,9 @@ class Monkey:
             Harm.STOP_TWO: self._harm_two,
             Harm.FILL_DISK: partial(self._fill, inodes=False),
             Harm.TAKE_INODES: partial(self._fill, inodes=True),
-            Harm.SET_API_CLOCK: lambda disturbance: self._set_clock(
-                disturbance, self._member("api", disturbance).clock
-            ),
-            Harm.SET_HOST_CLOCK: lambda disturbance: self._set_clock(
-                disturbance, self._member("worker", disturbance).clock
-            ),
-            Harm.SET_DATABASE_CLOCK: lambda disturbance: self._set_clock(disturbance, site.databases.primary.clock),
+            Harm.SET_API_CLOCK: lambda it: self._set_clock(it, self._member("api", it).clock),
+            Harm.SET_HOST_CLOCK: lambda it: self._set_clock(it, self._member("worker", it).clock),
+            Harm.SET_DATABASE_CLOCK: lambda it: self._set_clock(it, site.databases.primary.clock),
             Harm.TAKE_API_DESCRIPTORS: self._take_descriptors,
             Harm.TAKE_WORKER_DESCRIPTORS: self._take_descriptors,
             Harm.ADD_FIFO: lambda _: f"{library.add(has_fifo=True)}, and {library.add()} beside it",
@@ -149,7 +145,6 @@ class Monkey:
         if reason := disks.reason_to_skip():
             return reason
         host = self._member("worker", disturbance)
-        assert host.disk is not None
         host.disk.fill(inodes=inodes)
         self._hold(disturbance, undo=host.disk.empty)
         return f"{host.name}, and {self._library.add()} is registered"
@@ -202,18 +197,13 @@ class Monkey:
         processes: list[JobProcess] = []
 
         def is_there() -> bool:
-            processes[:] = [
-                process
-                for process in processes_of(*self._site.homes)
-                if process.role == role and not process.is_stopped
-            ]
+            found = processes_of(*self._site.homes)
+            processes[:] = [process for process in found if process.role == role and not process.is_stopped]
             return bool(processes)
 
         self._pause_until(is_there, within_s=_FIND_WITHIN_S)
         names = {row.job_id: name for name, row in self._stage.rows.jobs.items()}
-        processes.sort(
-            key=lambda each: (names.get(each.job_id, ""), each.attempt, each.rank or 0, each.process_id.started)
-        )
+        processes.sort(key=lambda it: (names.get(it.job_id, ""), it.attempt, it.rank or 0, it.process_id.started))
         return picked(processes, pick) if processes else None
 
     def _hold(

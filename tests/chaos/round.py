@@ -106,7 +106,7 @@ def _run_on(site: Site, script: Script, report: Callable[[str], None]) -> list[s
         report(_summary(services[0]))
         report(f"{census.looks} looks at the processes, {census.longest_gap_s:.1f} s apart at most,"
                f" {census.most_ranks} ranks at once at most")  # fmt: skip
-        return [*census.violations, *stage.violations, *failures]
+        return [*census.violations, *failures]
 
 
 def _unsettled(stage: Stage, people: Sequence[Person], library: Library) -> list[str]:
@@ -124,9 +124,7 @@ def _unsettled(stage: Stage, people: Sequence[Person], library: Library) -> list
         return waiting or [*library.unsettled()]
 
     limit_s = HEALS_WITHIN_S * slowdown()
-    give_up_at = time.monotonic() + limit_s
-    while (sentences := unsettled_now()) and time.monotonic() < give_up_at:
-        time.sleep(0.2)
+    sentences = _left_after(limit_s, unsettled_now)
     return [f"{limit_s:.0f} s after the last disturbance {sentence}" for sentence in sentences]
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from hora.service import Service
@@ -78,9 +77,7 @@ class Site:
             self._open = opened.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._open.close()
 
     @property
@@ -95,9 +92,8 @@ class Site:
 
     def _api(self, number: int, opened: ExitStack) -> Member:
         name = f"api-{number}"
-        member = Member(
-            name, "api", Stack(self.folder / name, port=0, parts=("api",), embedded=False), self._clock(name)
-        )
+        stack = Stack(self.folder / name, port=0, parts=("api",), embedded=False)
+        member = Member(name, "api", stack, self._clock(name))
         self._start(member.stack, opened, self._addresses() | self._of_clock(member.clock))
         return member
 

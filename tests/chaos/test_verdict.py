@@ -1,16 +1,14 @@
-"""The checks after a round find what is wrong in it."""
+"""A seed determines a whole round, and the checks after it find what is wrong in it."""
 
+from itertools import product
 from typing import Any
 
-from tests.chaos.verdict import (
-    broken_curve,
-    different_curves,
-    different_figures,
-    disk_faults_that_count,
-    forbidden_moves,
-    lost_attempts,
-    slots_not_free,
-)
+import pytest
+
+from jobs.model.spec import spec_from
+from tests.chaos.script import Harm, Moment, script_of
+from tests.chaos.shares import shares_script_of
+from tests.chaos.verdict import broken_curve, different_curves, disk_faults_that_count, forbidden_moves
 
 
 def _history(*kinds: str, attempt: int = 1, **data: object) -> list[dict[str, Any]]:
@@ -28,40 +26,16 @@ def test_a_history_that_breaks_the_table_of_states_is_reported() -> None:
     assert "from queued to queued" in forbidden_moves("job", {"status": "queued"}, twice)[0]
 
 
-def test_a_curve_with_missing_or_repeated_epochs_is_reported() -> None:
+def test_a_curve_with_missing_or_repeated_epochs_or_that_differs_from_its_kind_is_reported() -> None:
     assert broken_curve("job", 3, [{"rank": -1, "x": [1, 2, 3]}]) == []
     assert "epochs [2] of 3 are missing" in broken_curve("job", 3, [{"rank": -1, "x": [1, 3]}])[0]
     assert "[2] are there twice" in broken_curve("job", 3, [{"rank": -1, "x": [1, 2, 2, 3]}])[0]
     assert broken_curve("job", 3, []) != []
-
-
-def test_a_curve_that_differs_from_others_of_its_kind_is_reported() -> None:
     kind, other = ("mlp", 1), ("mlp", 2)
     same = [("a", kind, [0.5, 0.4]), ("b", kind, [0.5, 0.4, 0.3]), ("c", kind, [0.5]), ("d", other, [0.9])]
     assert different_curves(same) == []
     (found,) = different_curves([*same, ("e", kind, [0.5, 0.5])])
     assert found.startswith("e's val_loss after epoch 2 is 0.5")
-
-
-def test_a_figure_that_differs_in_its_last_digit_or_is_missing_is_reported() -> None:
-    assert different_figures("job", {"loss": 0.1}, {"loss": 0.1}) == []
-    assert (
-        "job's loss is 0.1; undisturbed it is 0.1000" in different_figures("job", {"loss": 0.1}, {"loss": 0.1000001})[0]
-    )
-    assert different_figures("job", {}, {"loss": 0.1}) != []
-    assert different_figures("job", {"loss": 0.1}, {}) != []
-
-
-def test_attempts_that_are_missing_or_have_no_end_are_reported() -> None:
-    first, third = ({"number": number, "ended_at": "2030-01-01T00:00:00Z"} for number in (1, 3))
-    assert lost_attempts("job", {"attempt": 1}, [first]) == []
-    assert lost_attempts("job", {"attempt": 3}, [first, third]) == ["job is at attempt 3 and has the attempts [1, 3]"]
-    assert lost_attempts("job", {"attempt": 1}, [{**first, "ended_at": None}]) == ["job.1 has no end"]
-
-
-def test_a_slot_that_is_not_free_is_named() -> None:
-    slots = [{"index": 0, "state": "free"}, {"index": 1, "state": "quarantined", "job_id": "job"}]
-    assert slots_not_free([{"name": "here", "slots": slots}]) == ["slot 1 of here is quarantined (job)"]
 
 
 def test_a_restart_that_a_full_disk_used_up_is_reported() -> None:
@@ -70,3 +44,34 @@ def test_a_restart_that_a_full_disk_used_up_is_reported() -> None:
     free = {**attempt, "end_reason": "host_lost"}
     other = {**attempt, "error": "no rank started"}
     assert disk_faults_that_count("job", [free, other, {**attempt, "end_reason": "completed", "error": None}]) == []
+
+
+@pytest.mark.parametrize("jobs", [40, 20], ids=["by hand", "in the suite"])
+def test_every_round_includes_all_kinds_of_harm_wishes_and_jobs_and_its_seed_determines_it(jobs: int) -> None:
+    scripts = [script_of(seed, jobs=jobs) for seed in range(20)]
+    assert scripts == [script_of(seed, jobs=jobs) for seed in range(20)]
+    assert len({script.disturbances for script in scripts}) == 20
+    for script in scripts:
+        assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
+        wishes = [job.wish for job in script.jobs if job.wish is not None]
+        assert {(wish.action, wish.moment) for wish in wishes} == set(product(("cancel", "pause"), Moment))
+        pauses = [wish.resume_after_s for wish in wishes if wish.action == "pause"]
+        assert (pauses.count(None), len(pauses) >= jobs // 7) == (1, True)
+        assert {job.spec["gpus"] for job in script.jobs} == {1, 2}
+        assert {90} < {job.spec["priority"] for job in script.jobs}
+        assert any(job.submit_twice for job in script.jobs)
+        for number, job in enumerate(script.jobs):
+            assert spec_from(job.spec).name == job.name == f"chaos-{number:02d}"
+            assert job.at < sum(other.at == 0.0 for other in script.jobs) / jobs, "the round never gets there"
+
+
+def test_users_who_share_have_alike_jobs_of_one_priority_and_one_user_comes_first() -> None:
+    for seed in range(20):
+        script = shares_script_of(seed, jobs=16, disturbances=len(Harm), harms=tuple(Harm))
+        assert script == shares_script_of(seed, jobs=16, disturbances=len(Harm), harms=tuple(Harm))
+        assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
+        assert script.owners == {"ann", "ben", "cara"}
+        assert {job.owner for job in script.jobs if job.at == 0.0} == {"ann"}
+        kinds = {job.kind: {**job.spec, "name": ""} for job in script.jobs}
+        assert all({**job.spec, "name": ""} == kinds[job.kind] for job in script.jobs)
+        assert {spec_from(job.spec).priority for job in script.jobs} == {50}

@@ -1,11 +1,18 @@
-"""The witness notes every forbidden change of the rows, and no legal one."""
+"""The witness and the census report every forbidden change of the rows, and every forbidden process, and no other."""
 
+import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from jobs.runtime.processes import MARK
+from tests.chaos.census import Census, processes_of
 from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
+from tests.waiting import until
 
 pytestmark = pytest.mark.long("faults")
 
@@ -77,6 +84,7 @@ def test_legal_changes_of_a_job_are_not_noted(notes_after: NotesAfter) -> None:
         (_ENDED, "UPDATE attempts SET end_reason = 'cancelled'", "attempt job.1 was ended twice"),
         (_ENDED, "UPDATE attempts SET offsets = '{\"log:0\": 7}'", "attempt job.1 was changed after its end"),
         (_ENDED, _POINT.format(step=2), "1 rows of metric_points were written for job.1 after its end"),
+        (_ENDED + _RELEASED, "DELETE FROM jobs", "job job was deleted"),
         (_ENDED, _LINE, "log_lines"),
         (_ENDED, _EVENT, "job_events"),
     ],
@@ -84,10 +92,6 @@ def test_legal_changes_of_a_job_are_not_noted(notes_after: NotesAfter) -> None:
 def test_a_forbidden_change_is_noted(notes_after: NotesAfter, before: str, crime: str, note: str) -> None:
     assert before == "" or notes_after(before) == []
     assert [note in line for line in notes_after(crime)] == [True], notes_after("")
-
-
-def test_a_deleted_job_is_noted(notes_after: NotesAfter) -> None:
-    assert "job job was deleted" in notes_after("UPDATE slots SET attempt_id = NULL; DELETE FROM jobs;")
 
 
 def test_late_points_and_live_attempts_of_queued_jobs_are_found(notes_after: NotesAfter, database: str) -> None:
@@ -100,3 +104,67 @@ def test_late_points_and_live_attempts_of_queued_jobs_are_found(notes_after: Not
         assert unfinished(connection) == []
         connection.execute("UPDATE jobs SET status = 'queued'")
         assert unfinished(connection) == ["job job is queued, and its attempt 2 lives"]
+
+
+Start = Callable[[str, int], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a process that looks like a rank of an attempt and only waits."""
+    (tmp_path / "trainer").write_text("read -r line\n")
+    started = []
+
+    def start(mark: str, rank: int) -> "subprocess.Popen[bytes]":
+        # bash has an option -m, too.
+        process = subprocess.Popen(
+            ["python", "-m", "trainer"], executable="/bin/bash", cwd=tmp_path, stdin=subprocess.PIPE,
+            env={"HORA_HOME": str(tmp_path), MARK: mark, "HOROVOD_RANK": str(rank)},
+        )  # fmt: skip
+        started.append(process)
+        until(lambda: any(each.process_id.pid == process.pid for each in processes_of(tmp_path)))
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+
+
+def _census(home: Path, *shares: tuple[str, int, int]) -> Census:
+    """A census of attempts `(job, number, slot)`."""
+    return Census([home], lambda: {(job, number): frozenset({("here", slot)}) for job, number, slot in shares})
+
+
+def test_two_attempts_of_a_job_are_noted_when_both_train_but_not_while_one_is_stopped(
+    tmp_path: Path, start: Start
+) -> None:
+    census = _census(tmp_path, ("job", 1, 0), ("job", 2, 1))
+    first, _second, _of_another_job = start("job.1", 0), start("job.2", 0), start("other.1", 0)
+    os.kill(first.pid, signal.SIGSTOP)
+    until(lambda: any(process.is_stopped for process in processes_of(tmp_path)))
+    census.look()
+    assert not census.violations
+    os.kill(first.pid, signal.SIGCONT)
+
+    def noted() -> bool:
+        census.look()
+        return bool(census.violations)
+
+    until(noted, what="the note, once it is awake for long enough")
+    assert ["two attempts of one job train at once" in what for what in census.violations] == [True]
+
+
+def test_two_attempts_on_one_slot_are_noted_even_when_one_is_stopped(tmp_path: Path, start: Start) -> None:
+    census = _census(tmp_path, ("one", 3, 0), ("other", 1, 0), ("third", 1, 1))
+    first = start("one.3", 1)
+    (process,) = processes_of(tmp_path)
+    assert (process.process_id.pid, process.role, process.rank) == (first.pid, "rank", 1)
+    assert (process.job_id, process.attempt) == ("one", 3)
+    assert processes_of(tmp_path / "another") == []
+    for mark in ("other.1", "third.1"):
+        start(mark, 0)
+    os.kill(first.pid, signal.SIGSTOP)
+    census.look()
+    assert ["two attempts are on one slot at once" in what for what in census.violations] == [True]
