@@ -5,7 +5,6 @@ does nothing. It cannot have a precondition instead: the draws would then depend
 not be repeated.
 """
 
-import hashlib
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,13 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from jobs.lifecycle.store import JobEnded
-from jobs.lifecycle.submission import Idempotency, IdempotencyConflict
 from jobs.model.preemption import PreemptionCause
 from jobs.model.spec import Spec, spec_from
 from jobs.model.states import EndReason
 from jobs.scheduling import placing
 from tests.integration.histories.audit import Audit
-from tests.integration.histories.world import Crash, Supervisor, World
+from tests.integration.histories.world import Supervisor, World
 from tests.integration.jobs.job_rows import submit_once
 
 T = TypeVar("T")
@@ -30,9 +28,7 @@ _MOST_JOBS = 12
 
 hosts = st.sampled_from(["ha", "hb", "hc"])
 numbers = st.integers(0, 11)
-requests = st.sampled_from(
-    ["cancel", "cancel", "pause", "resume", "idle pause", "idle stop", "priority 10", "priority 90"]
-)
+requests = st.sampled_from(["cancel", "cancel", "pause", "resume"])
 # RANK_FAILED comes more often, because it uses up a restart.
 reasons = st.sampled_from([*EndReason, *[EndReason.RANK_FAILED] * 4]).filter(
     lambda reason: reason is not EndReason.CANCELLED
@@ -65,9 +61,9 @@ def pick(among: Sequence[T], number: int) -> list[T]:
 
 
 class Histories(RuleBasedStateMachine):
-    """One history. The test that runs it sets `world` in a subclass.
+    """One history of processes that work correctly, or die. The test that runs it sets `world` in a subclass.
 
-    Processes work correctly, or die. That those without a valid lease are refused: `test_leases`, `test_transitions`.
+    `tests.integration.jobs.test_leases` has the writers without a valid lease, which must be refused.
     """
 
     world: ClassVar[World]
@@ -76,7 +72,6 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.world.reset()
         self.audit = Audit(self.world)
-        self.keys: dict[str, tuple[Spec, str]] = {}  # the spec and the job id of each idempotency key
 
     @invariant()
     def everything_holds(self) -> None:
@@ -95,7 +90,7 @@ class Histories(RuleBasedStateMachine):
         for name, count in zip(("ha", "hb", "hc"), slots, strict=False):
             self.world.register(name, count)
         for spec in jobs:
-            self.someone_submits(spec, None, crashes=False)
+            self.someone_submits(spec)
 
     @rule(host=hosts, slots=st.integers(1, 4))
     def a_worker_starts(self, host: str, slots: int) -> None:
@@ -131,35 +126,12 @@ class Histories(RuleBasedStateMachine):
 
     # People
 
-    @rule(spec=specs, key=st.sampled_from([None, None, "k1", "k2"]), crashes=st.sampled_from([False, False, True]))
-    def someone_submits(self, spec: Spec, key: str | None, crashes: bool) -> None:
-        if len(self.audit.specs) >= _MOST_JOBS:
-            return
-        self.world.clock.forward(0.001)  # no two jobs have the same age
-        body = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
-        idempotency = None if key is None else Idempotency(key, body)
-        earlier = self.keys.get(key) if key else None
-        try:
+    @rule(spec=specs)
+    def someone_submits(self, spec: Spec) -> None:
+        if len(self.audit.specs) < _MOST_JOBS:
+            self.world.clock.forward(0.001)  # no two jobs have the same age
             with self.world.begin() as session:
-                answer = submit_once(session, spec, idempotency=idempotency)
-                if crashes:
-                    raise Crash
-        except Crash:
-            return
-        except IdempotencyConflict:
-            assert earlier is not None
-            assert earlier[0] != spec
-            return
-        assert answer.created == (earlier is None)
-        assert earlier is None or earlier == (spec, answer.job.id)
-        self.audit.specs[answer.job.id] = spec
-        if key is not None:
-            self.keys[key] = (spec, answer.job.id)
-
-    @rule(several=st.lists(specs, min_size=2, max_size=4))
-    def several_submit(self, several: list[Spec]) -> None:
-        for spec in several:
-            self.someone_submits(spec, None, crashes=False)
+                self.audit.specs[submit_once(session, spec).job.id] = spec
 
     @rule(number=numbers, request=requests)
     def someone_asks(self, number: int, request: str) -> None:
@@ -169,15 +141,10 @@ class Histories(RuleBasedStateMachine):
 
     # Dispatchers
 
-    @rule(how=st.sampled_from(["once", "two at once", "dies before its commit"]))
-    def a_dispatcher_passes(self, how: str) -> None:
-        if how == "two at once":
-            self.world.at_once(self.world.dispatch, self.world.dispatch)
-        else:
-            self.world.dispatch(crashes=how != "once")
-        if how == "dies before its commit":
-            assert not self.world.hints.launches
-            self.audit.look(nothing_happened=True)
+    @rule(several=st.booleans())
+    def a_dispatcher_passes(self, several: bool) -> None:
+        """One passes, or two at once."""
+        self.world.at_once(*[self.world.dispatch] * (1 + several))
 
     @rule(number=numbers, request=requests)
     def a_dispatcher_passes_while_someone_asks(self, number: int, request: str) -> None:
@@ -211,7 +178,7 @@ class Histories(RuleBasedStateMachine):
         return []
 
     def _place_another(self) -> None:
-        self.someone_submits(SMALL, None, crashes=False)
+        self.someone_submits(SMALL)
         self.world.keep_alive()
         self.audit.look()
         self.world.dispatch()
@@ -247,13 +214,6 @@ class Histories(RuleBasedStateMachine):
     def a_first_rank_starts(self, number: int) -> None:
         for supervisor in self.supervisors(number):
             self.world.start(supervisor)
-
-    @rule(number=numbers, step=st.integers(1, 1000))
-    def a_batch_is_stored(self, number: int, step: int) -> None:
-        for supervisor in self.supervisors(number):
-            self.world.progress(supervisor, step)
-            self.audit.look()
-            assert self.audit.rows.jobs[supervisor.lease.job_id].progress == {"step": step}
 
     @rule(number=numbers, reason=reasons, clean=st.booleans())
     def an_attempt_ends(self, number: int, reason: EndReason, clean: bool) -> None:

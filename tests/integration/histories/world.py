@@ -15,13 +15,10 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions, sessions_for
 from jobs.db.tables import Attempt, Host, IdempotencyKey, Job, JobEvent, RunTime, Slot
-from jobs.lifecycle import idle, leases, store
+from jobs.lifecycle import leases, store
 from jobs.lifecycle.leases import AbandonedAttempt, StaleLease
 from jobs.lifecycle.store import Lease, StaleTransition
-from jobs.model.job_changes import JobChanges
 from jobs.model.states import EndReason, EventKind
-from jobs.people import job_changes
-from jobs.people.project_admission import Applicant
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
@@ -29,8 +26,8 @@ from jobs.scheduling import draining, registration
 from jobs.scheduling.hosts import HostNotFound
 from jobs.scheduling.registration import SlotInfo
 from jobs.telemetry import ingest
-from jobs.views.idle import IdleNotice
 from tests.integration.histories.clock import START, Clock
+from worker.attempt.ending import requested_ending
 from worker.dispatcher import Dispatcher
 
 _MODELS = ("A100", "A100", "A100", "H100")  # of the slots by index
@@ -42,37 +39,20 @@ def model_of(index: int) -> str:
     return _MODELS[index]
 
 
-class Crash(Exception):
-    """The process died before its commit."""
-
-
-class _Crashing:
-    """Sessions of a process that dies when it is about to commit."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
-
-    def __call__(self) -> Session:
-        return self._sessions()
-
-    @contextmanager
-    def begin(self) -> Iterator[Session]:
-        with self._sessions.begin() as session:
-            yield session
-            raise Crash
-
-
 class _Hints:
     """Records the hints that hosts would get."""
 
-    def __init__(self) -> None:
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
         self.launches: list[tuple[int, str]] = []
 
     def dispatch(self) -> None:
         """Do nothing: the history decides when a pass comes."""
 
     def launch(self, attempt_id: int, *, host: str) -> None:
-        """Record the hint."""
+        """Record the hint. It comes after the commit: others see the attempt."""
+        with self._sessions() as session:
+            assert session.get(Attempt, attempt_id), f"attempt {attempt_id} was announced before its commit"
         self.launches.append((attempt_id, host))
 
 
@@ -112,7 +92,7 @@ class World:
             for table in _TABLES:
                 session.execute(delete(table))
         self.clock.set(START)
-        self.hints, self.supervisors, self.up, self.touched = _Hints(), [], {}, True
+        self.hints, self.supervisors, self.up, self.touched = _Hints(self.sessions), [], {}, True
 
     @contextmanager
     def begin(self) -> Iterator[Session]:
@@ -166,41 +146,15 @@ class World:
             draining.forget(session, name, host_timeout_s=self.settings.host_timeout_s)
 
     def ask(self, request: str, job_id: str) -> None:
-        """A person asks something of a job, or its slots are idle. Raises `JobEnded`."""
-        what, _, how = request.partition(" ")
-        if what == "idle":
-            self.find_idle(job_id, how)
-            return
-        if what == "priority":
-            self.change_priority(job_id, int(how))
-            return
+        """A person asks something of a job. Raises `JobEnded`."""
         ask = {"cancel": store.request_cancel, "pause": store.pause, "resume": store.resume}[request]
         with self.begin() as session:
             ask(session, job_id)
 
-    def find_idle(self, job_id: str, action: str) -> None:
-        """The idle watch warns of a job, and acts."""
-        with self.begin() as session:
-            job = store.get_job(session, job_id)
-            warning = IdleNotice.model_validate({
-                "attempt": job.attempt, "below": 5, "for_s": 60, "action": action, "since": self.clock.at,
-                "acts_at": self.clock.at, "why": "its GPU is used less than 5 %",
-            })  # fmt: skip
-            if idle.warn(session, job_id, warning):
-                idle.act(session, job_id, warning, why="its GPU was below 5 % for 1 minute")
-
-    def change_priority(self, job_id: str, priority: int) -> None:
-        """An admin changes the priority of a job. Raises `JobEnded`."""
-        with self.begin() as session:
-            job = store.locked_job(session, job_id)
-            job_changes.change(session, job, JobChanges(priority=priority), by=Applicant("boss", is_admin=True))
-
-    def dispatch(self, *, crashes: bool = False) -> None:
+    def dispatch(self) -> None:
         """One pass of a new dispatcher."""
         self.touched = True
-        sessions = cast("Sessions", _Crashing(self.sessions)) if crashes else self.sessions
-        with suppress(Crash):
-            Dispatcher(sessions, cast("Hints", self.hints), self.settings).run()
+        Dispatcher(self.sessions, cast("Hints", self.hints), self.settings).run()
 
     def claim(self, attempt_id: int, host: str) -> Supervisor | None:
         """Claim an attempt as `Launcher.launch` does. `record_supervisor` stores the supervisor's pid later."""
@@ -236,12 +190,6 @@ class World:
                 leases.first_rank_started(session, supervisor.lease, self.clock.at)
                 ingest.store_events(session, [event])
 
-    def progress(self, supervisor: Supervisor, step: int) -> None:
-        """A batch of the ranks' lines is stored, as `Intake` does. Raises `StaleLease`."""
-        with self.begin() as session:
-            leases.fence(session, supervisor.lease)
-            store.touch(session, supervisor.lease.job_id, progress={"step": step})
-
     def end(self, supervisor: Supervisor, reason: EndReason, *, clean: bool = True) -> None:
         """End the attempt as `Supervision` does, and give back the slots of its own host. Raises `StaleLease`."""
         supervisor.alive = False
@@ -252,14 +200,8 @@ class World:
     def requested_end(self, supervisor: Supervisor) -> EndReason | None:
         """The end that a cancel, a pause or a preemption asks of a supervisor. Raises `StaleLease`."""
         with self.sessions() as session:
-            requests = leases.stop_requests(session, supervisor.lease)
-        if requests.cancel_requested:
-            return EndReason.CANCELLED
-        if requests.why_stopped is not None:
-            return EndReason.IDLE
-        if requests.pause_requested:
-            return EndReason.PAUSED
-        return EndReason.PREEMPTED if requests.preemption is not None else None
+            ending = requested_ending(leases.stop_requests(session, supervisor.lease))
+        return None if ending is None else ending.reason
 
     def complete(self, supervisor: Supervisor) -> None:
         """Run to the end, or stop if a stop was requested. Raises `StaleLease`."""
@@ -309,9 +251,7 @@ class World:
         """The attempts that a reaper finds."""
         with self.sessions() as session:
             return leases.abandoned(
-                session,
-                host_timeout_s=self.settings.host_timeout_s,
-                claim_timeout_s=self.settings.claim_timeout_s,
+                session, host_timeout_s=self.settings.host_timeout_s, claim_timeout_s=self.settings.claim_timeout_s
             )
 
     def reap(self, abandoned: list[AbandonedAttempt] | None = None) -> None:
