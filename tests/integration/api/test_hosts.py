@@ -1,17 +1,19 @@
-"""Draining, undraining and forgetting hosts."""
+"""Hosts: their slots, their series, and how they are drained and forgotten."""
 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Host, JobEvent, Slot
+from jobs.db.tables import Attempt, Host, HostSample, JobEvent, Slot
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
@@ -19,7 +21,12 @@ from jobs.scheduling import placing, registration
 from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.placement_rows import PASS_LOCK
 from jobs.scheduling.registration import SlotInfo
-from tests.integration.api.starting_rows import a_host, seconds
+from jobs.telemetry.host_samples import OldHostSamples
+from jobs.telemetry.ingest import HostSampleRow, store_host_samples
+from tests.integration.api.polls import Poll
+from tests.integration.api.starting_rows import a_host
+from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from tests.waiting import until
 
 Submit = Callable[..., str]
@@ -29,12 +36,6 @@ def place(sessions: Sessions, job_id: str, *shares: Share) -> Lease:
     with sessions.begin() as session:
         (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
     return lease
-
-
-def lose_host(sessions: Sessions, name: str) -> None:
-    """Let the host's last heartbeat be a long time ago."""
-    with sessions.begin() as session:
-        session.execute(update(Host).where(Host.name == name).values(heartbeat_at=seconds(-(10**9))))
 
 
 def preemptions(sessions: Sessions) -> dict[str, str | None]:
@@ -53,7 +54,6 @@ def test_a_host_is_drained_and_undrained(api: TestClient, sessions: Sessions) ->
     for body, status, field in (
         ({"json": {"requeue": "yes"}}, 422, "requeue"),
         ({"json": {"force": True}}, 422, "force"),
-        ({"json": [True]}, 422, ""),
         ({"content": b"requeue=true", "headers": {"Content-Type": "text/plain"}}, 415, None),
     ):
         refused = api.post("/v1/hosts/ha/drain", **body)
@@ -87,8 +87,7 @@ def test_only_a_drain_with_requeue_moves_the_jobs_of_the_host(
     place(sessions, spanning, Share("hb", (0,)), Share("ha", (2,)))
     place(sessions, elsewhere, Share("hc", (0, 1)))
     ended = place(sessions, ended, Share("ha", (3,)), Share("hc", (2,)))
-    with sessions.begin() as session:
-        leases.end(session, ended, EndReason.COMPLETED)
+    write(sessions, leases.end, ended, EndReason.COMPLETED)
 
     api.post("/v1/hosts/ha/drain", json={"requeue": False})
     assert preemptions(sessions) == {}
@@ -115,13 +114,11 @@ def test_a_host_shows_the_offset_of_its_clock(
 ) -> None:
     def info_of_clock_ahead(ahead_s: float) -> dict[str, Any]:
         monkeypatch.setattr(registration, "time", SimpleNamespace(time=lambda: time.time() + ahead_s))
-        with sessions.begin() as session:
-            assert registration.beat(session, "ha")
+        assert write(sessions, registration.beat, "ha")
         info: dict[str, Any] = api.get("/v1/hosts/ha").json()["info"]
         return info
 
-    with sessions.begin() as session:
-        registration.register(session, "ha", {"cores": 2}, [SlotInfo(0, "cpu", "CPU share")])
+    write(sessions, registration.register, "ha", {"cores": 2}, [SlotInfo(0, "cpu", "CPU share")])
     assert abs(info_of_clock_ahead(0)["clock_offset_s"]) < 60
     assert info_of_clock_ahead(900)["clock_offset_s"] == pytest.approx(900, abs=60)
     assert info_of_clock_ahead(-900) == {"cores": 2, "clock_offset_s": pytest.approx(-900, abs=60)}
@@ -133,19 +130,11 @@ def test_a_drain_sees_attempts_of_a_concurrent_pass(api: TestClient, submit_job:
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
             session.execute(select(func.pg_advisory_xact_lock(PASS_LOCK)))
-            placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
             drained = pool.submit(api.post, "/v1/hosts/ha/drain", json={"requeue": True})
-            until(lambda: _waits_for_a_lock(sessions), what="the drain that waits for the pass")
+            until(lambda: job_rows.waiting_for_locks(sessions) == 1, what="the drain that waits for the pass")
+            placing.place(session, [Placement(job_id, (Share("ha", (0, 1)),))], lease_s=60)
         assert drained.result(120).status_code == 200
     assert preemptions(sessions) == {job_id: "host ha is drained"}
-
-
-def _waits_for_a_lock(sessions: Sessions) -> bool:
-    waiting = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
-    )
-    with sessions() as session:
-        return bool(session.scalar(waiting))
 
 
 def test_only_a_lost_host_without_attempts_is_forgotten(
@@ -162,7 +151,7 @@ def test_only_a_lost_host_without_attempts_is_forgotten(
         return detail
 
     assert "alive" in refused()
-    lose_host(sessions, "ha")
+    job_rows.host_went_silent(sessions, "ha")
     assert "attempts" in refused()
     with sessions.begin() as session:
         leases.end(session, lease, EndReason.HOST_LOST)  # its slots are still leased: no agent there releases them
@@ -176,10 +165,9 @@ def test_only_a_lost_host_without_attempts_is_forgotten(
 def test_a_slot_says_in_which_state_it_is_and_why(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     a_host(sessions, slots=5, kind="gpu")
     a_host(sessions, "hb", slots=1)
-    with sessions.begin() as session:
-        session.execute(update(Host).values(kept_for="blocked"))
+    change(sessions, update(Host).values(kept_for="blocked"))
     lease = place(sessions, submit_job(), Share("ha", (0, 1)))
-    lose_host(sessions, "hb")
+    job_rows.host_went_silent(sessions, "hb")
     reading = {"at": "2030-01-01T00:00:00+00:00", "percent": 55.0, "processes": 1, "is_lost": False}
     with sessions.begin() as session:
         session.execute(update(Slot).where(Slot.host == "ha", Slot.index == 0).values(uuid="of ha"))
@@ -205,3 +193,82 @@ def test_a_slot_says_in_which_state_it_is_and_why(api: TestClient, submit_job: S
     assert ha["heartbeat_age_s"] < 30 < hb["heartbeat_age_s"]
     assert (hb["slots"][0]["kind"], hb["slots"][0]["state"], hb["kept_for"]) == ("cpu", "free", "blocked")
     assert ha["kept_for"] is None  # no slot is free
+
+
+def host_samples(sessions: Sessions, rows: list[dict[str, Any]], *, host: str = "ha", last_ago_s: float = 1.0) -> None:
+    """One row a second; the last one was so long ago."""
+    first = datetime.now(UTC) - timedelta(seconds=last_ago_s + len(rows) - 1)
+    samples = [HostSampleRow(host, first + timedelta(seconds=place), row) for place, row in enumerate(rows)]
+    write(sessions, store_host_samples, samples)
+
+
+def series_of(api: TestClient, **parameters: Any) -> list[dict[str, Any]]:
+    answer = api.get("/v1/hosts/ha/utilization", params=parameters)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["series"]
+    return found
+
+
+def test_a_host_has_a_series_of_the_requested_minutes_for_each_metric(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    assert series_of(api) == []
+    host_samples(sessions, [{"cpu_percent": 5.0}, {"memory_bytes": 2**40}, {"cpu_percent": 7.0, "memory_bytes": 3}])
+    host_samples(sessions, [{"cpu_percent": 99.0}], host="hb")
+    answer = api.get("/v1/hosts/ha/utilization").json()
+    cpu, memory = answer["series"]
+    assert (cpu["metric"], cpu["unit"], cpu["y"]) == ("cpu_percent", "percent", [5.0, None, 7.0])
+    assert (memory["metric"], memory["unit"], memory["y"]) == ("memory_bytes", "bytes", [None, 2**40, 3])
+    assert [round(b - a, 3) for a, b in zip(cpu["x"], cpu["x"][1:], strict=False)] == [1, 1]
+    newest = datetime.fromisoformat(answer["start"]) + timedelta(seconds=cpu["x"][-1])
+    assert abs(datetime.now(UTC) - newest) < timedelta(seconds=60)
+    assert [one["metric"] for one in series_of(api, metric=["memory_bytes"])] == ["memory_bytes"]
+
+    for number, last_ago_s in enumerate((7200, 1800, 600), start=1):
+        host_samples(sessions, [{"disk_read_bytes_per_s": number}], last_ago_s=last_ago_s)
+
+    def values_of(minutes: int) -> list[float]:
+        series = series_of(api, metric="disk_read_bytes_per_s", minutes=minutes)
+        return [value for one in series for value in one["y"] if value is not None]
+
+    assert [values_of(minutes) for minutes in (2, 20, 60, 1440)] == [[], [3.0], [2.0, 3.0], [1.0, 2.0, 3.0]]
+    for wrong in ("metric=gpu_percent", "minutes=0", "minutes=nan", "minutes=10081", "max_points=3"):
+        assert api.get(f"/v1/hosts/ha/utilization?{wrong}").status_code == 422, wrong
+    for known in ({}, {"If-None-Match": "*"}):
+        answer = api.get("/v1/hosts/nowhere/utilization", headers=known)
+        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
+
+
+def test_a_spike_of_a_host_survives_thinning(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    host_samples(sessions, [{"cpu_percent": 100.0 if place == 1234 else 1.0 + place % 2} for place in range(3000)])
+    [cpu] = series_of(api, metric="cpu_percent", max_points=20)
+    assert len(cpu["y"]) <= 20
+    assert max(cpu["y"]) == 100.0
+    assert cpu["x"][cpu["y"].index(100.0)] - cpu["x"][-1] == pytest.approx(1234 - 2999)
+
+
+def test_utilization_of_a_host_is_sent_again_with_a_newer_sample(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, "ha")
+    poll, other = (Poll(api, f"/v1/hosts/ha/utilization?minutes={minutes}") for minutes in (60, 61))
+    poll.changes_with(lambda: host_samples(sessions, [{"cpu_percent": 1.0}], last_ago_s=30))
+    poll.changes_with(lambda: host_samples(sessions, [{"cpu_percent": 2.0}]))
+    assert poll.full().headers["etag"] != other.full().headers["etag"]
+    host_samples(sessions, [{"cpu_percent": 3.0}], host="hb")
+    assert poll.is_unchanged()
+
+
+def test_old_host_samples_are_removed_in_batches(sessions: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobs.telemetry.host_samples._BATCH_ROWS", 4)
+    for host in ("ha", "hb"):
+        host_samples(sessions, [{}] * 10, host=host, last_ago_s=31 * 86400)
+        host_samples(sessions, [{}] * 3, host=host)
+    host_samples(sessions, [{}] * 3, host="hc")
+    old, left, more = OldHostSamples(keep_days=30), [job_rows.count(sessions, HostSample)], True
+    while more:
+        more = write(sessions, old.remove_some)
+        left.append(job_rows.count(sessions, HostSample))
+    assert left[-1] == 9
+    assert max(before - after for before, after in pairwise(left)) == 4
+    assert len(left) <= 10
+    with sessions.begin() as session:
+        assert old.remove_some(session)  # the next pass begins with the first host

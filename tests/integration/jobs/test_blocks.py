@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint
@@ -122,19 +122,6 @@ def test_missing_steps_and_values_that_are_not_finite_survive_in_blocks(sessions
     assert dict(zip(loss.x, loss.y, strict=True)) == {
         step: None if math.isnan(value) else value for step, value in values.items()
     }
-
-
-def test_a_batch_that_is_rolled_back_makes_no_block(sessions: Sessions) -> None:
-    job_id = a_job(sessions)
-    store(sessions, [row(job_id, step, 1.0) for step in range(1, BLOCK)], at_once=7)
-    with sessions() as session:
-        store_metrics(session, [row(job_id, BLOCK, 1.0)])
-        assert session.scalar(select(func.count()).select_from(MetricBlock)) == 1
-        (meanwhile,) = read_series(sessions, job_id)
-        session.rollback()
-
-    assert meanwhile.x == read_series(sessions, job_id)[0].x == list(range(1, BLOCK))
-    assert stored_blocks(sessions) == []
 
 
 def test_a_series_too_long_for_memory_keeps_the_points_that_a_chart_needs(

@@ -46,8 +46,8 @@ def test_a_hint_of_an_event_names_its_job(sessions: Sessions, hints: psycopg.Con
 def test_many_events_of_one_statement_send_one_hint(sessions: Sessions, hints: psycopg.Connection) -> None:
     ids = [a_job(sessions) for _ in range(3)]
     with sessions.begin() as session:
-        session.execute(insert(JobEvent), [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50])
         rows = [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50]
+        session.execute(insert(JobEvent), rows)
         session.execute(insert(JobEvent).values(rows))
     last = a_job(sessions)
     *of_each, of_all, _ = payloads_up_to(hints, last)
@@ -82,3 +82,5 @@ def test_the_floor_waits_for_open_transactions_even_if_some_is_open_at_all_times
         slow.commit()
         floor()
         assert floor() == before + 2
+        overlapping.commit()
+        assert floor() == before + 3

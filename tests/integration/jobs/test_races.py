@@ -1,7 +1,11 @@
-"""Several at once: threads with connections of their own, on one database."""
+"""Several at once: threads with connections of their own, on one database.
+
+That cancels, pauses, renewals and reapers agree with placements and ends: `tests.integration.histories`.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 from typing import TypeVar
 
@@ -12,15 +16,15 @@ from sqlalchemy.exc import OperationalError
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
-from jobs.lifecycle.leases import StaleLease
-from jobs.lifecycle.store import JobEnded, locked_job, pause, request_cancel
+from jobs.lifecycle.store import JobEnded, locked_job
 from jobs.model.job_changes import changes_from
 from jobs.model.spec import spec_from
-from jobs.model.states import TERMINAL, EndReason, EventKind, Status
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.people import job_changes, projects
 from jobs.people.project_admission import Applicant, QueueFull, admit
 from jobs.people.queue_share import TooManyQueuedJobs, require_queue_share
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import write
 from tests.waiting import until
 
 T = TypeVar("T")
@@ -51,11 +55,7 @@ def test_only_one_of_eight_concurrent_claims_succeeds(sessions: Sessions) -> Non
     job_rows.a_host(sessions)
     for _ in range(10):
         lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
-
-        def claim(attempt_id: int = lease.attempt_id) -> object:
-            with sessions.begin() as session:
-                return leases.claim(session, attempt_id, lease_s=60)
-
+        claim = partial(write, sessions, leases.claim, lease.attempt_id, lease_s=60)
         claims = at_once([claim] * THREADS)
         assert [one for one in claims if one is not None] == [lease]
         job_rows.end_attempt(sessions, lease)
@@ -65,15 +65,10 @@ def test_a_late_release_leaves_the_next_attempt_its_slots(sessions: Sessions) ->
     job_rows.a_host(sessions)
     first, other = (job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=slots) for slots in ([0], [1]))
     job_rows.end_attempt(sessions, first, EndReason.COMPLETED, releases=False)
-
-    def release() -> None:
-        with sessions.begin() as session:
-            leases.release(session, first.attempt_id)
-
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:
             leases.release(session, first.attempt_id)
-            late = pool.submit(release)
+            late = pool.submit(write, sessions, leases.release, first.attempt_id)
             until(lambda: job_rows.waiting_for_locks(sessions) == 1, what="the late release")
             session.execute(update(Slot).where(Slot.index == 0).values(attempt_id=other.attempt_id))
         late.result()
@@ -99,8 +94,7 @@ def test_only_one_of_eight_placements_of_the_same_slots_or_of_the_same_job_succe
 
 @pytest.mark.parametrize("limit", ["share of the user", "queue of the project"])
 def test_jobs_that_are_submitted_at_once_stay_within_a_limit(sessions: Sessions, limit: str) -> None:
-    with sessions.begin() as session:
-        projects.create(session, "vision", max_queued=5)
+    write(sessions, projects.create, "vision", max_queued=5)
 
     def submit() -> bool:
         try:
@@ -115,81 +109,6 @@ def test_jobs_that_are_submitted_at_once_stay_within_a_limit(sessions: Sessions,
         return True
 
     assert sum(at_once([submit] * THREADS)) == 5 == job_rows.count(sessions, Job)
-
-
-@pytest.mark.parametrize("asked_for", ["cancel", "pause"])
-def test_a_placement_and_a_concurrent_cancel_or_pause_agree(sessions: Sessions, asked_for: str) -> None:
-    job_rows.a_host(sessions)
-    for _ in range(10):
-        job_id = job_rows.a_job(sessions)
-
-        def ask(job_id: str = job_id) -> None:
-            with sessions.begin() as session:
-                (request_cancel if asked_for == "cancel" else pause)(session, job_id)
-
-        lease, _ = at_once([lambda job_id=job_id: placed(sessions, job_id), ask])
-        job = job_rows.the_job(sessions, job_id)
-        assert job.status is (
-            Status.LAUNCHING if lease else Status.CANCELLED if asked_for == "cancel" else Status.QUEUED
-        )
-        assert job_rows.holders(sessions) == [lease.attempt_id if lease else None] * 2
-        if lease is not None:
-            job_rows.end_attempt(sessions, lease, EndReason.PAUSED)
-
-
-def test_an_end_and_a_concurrent_cancel_agree(sessions: Sessions) -> None:
-    for _ in range(10):
-        lease = job_rows.a_running_attempt(sessions)
-
-        def cancel(job_id: str = lease.job_id) -> str:
-            try:
-                job_rows.cancel(sessions, job_id)
-            except JobEnded:
-                return "too late"
-            return "asked"
-
-        def complete(lease: leases.Lease = lease) -> str:
-            with sessions.begin() as session:
-                return leases.end(session, lease, EndReason.COMPLETED)
-
-        asked, status = at_once([cancel, complete])
-        job = job_rows.the_job(sessions, lease.job_id)
-        assert job.status == status
-        assert job.status in TERMINAL
-        assert (job.status is Status.CANCELLED) == (asked == "asked") == (job.cancel_requested_at is not None)
-        with sessions.begin() as session:
-            leases.release(session, lease.attempt_id)
-
-
-def test_a_renewal_and_a_concurrent_reaper_agree(sessions: Sessions) -> None:
-    for _ in range(10):
-        lease = job_rows.a_running_attempt(sessions)
-        job_rows.expire_lease(sessions, lease)
-
-        def renew(lease: leases.Lease = lease) -> bool:
-            try:
-                with sessions.begin() as session:
-                    leases.renew(session, lease, lease_s=60)
-            except StaleLease:
-                return False
-            return True
-
-        def reap(lease: leases.Lease = lease) -> bool:
-            try:
-                with sessions.begin() as session:
-                    leases.fence_expired(session, lease)
-                    leases.end(session, lease, EndReason.LEASE_EXPIRED)
-            except StaleLease:
-                return False
-            return True
-
-        renewed, reaped = at_once([renew, reap])
-        assert renewed != reaped
-        assert (job_rows.the_attempt(sessions, lease).ended_at is not None) == reaped
-        if renewed:
-            job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED, releases=False)
-        with sessions.begin() as session:
-            leases.release(session, lease.attempt_id)
 
 
 def test_nobody_ends_an_attempt_while_its_writer_holds_the_fence(sessions: Sessions) -> None:

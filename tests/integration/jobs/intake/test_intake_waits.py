@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions, engine_for
 from jobs.intake.intake import Intake
 from jobs.lifecycle.store import Lease
 from jobs.model.records import EpochEnded, Reported
@@ -24,11 +24,6 @@ def engine(database: str) -> Iterator[Engine]:
     engine = engine_for(database, pool_size=1)
     yield engine
     engine.dispose()
-
-
-@pytest.fixture
-def sessions(engine: Engine) -> Sessions:
-    return sessions_for(engine)
 
 
 @pytest.fixture(params=[False, True], ids=["loop", "script"])
