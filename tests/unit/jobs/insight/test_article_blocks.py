@@ -60,7 +60,6 @@ def test_a_text_is_prose_charts_and_tables() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
         "plain",
         "    ```hora\n    chart: x\n",  # indented: code of Markdown
         "```text\n```hora\nchart: x\n```",  # inside of another block
@@ -81,12 +80,9 @@ def test_what_only_looks_like_a_block_is_prose(text: str) -> None:
         ("chart: loss\njobs: 1\ngrup: x", ["line 6: no such field `grup`; did you mean `group`?"]),
         ("chart: loss\njobs: 1\njobs: 2", ["line 6: `jobs` is there twice"]),
         ("chart: loss\njobs: ../x", ["line 5: `jobs` must be"]),
-        ("chart: loss\nstudy: A", ["line 5: `study` must be the id of a study"]),
         ("chart: loss\njobs: 1\naxis: stp\nlimit: 0", ["line 7: `limit` must be", "line 6: `axis` must be one of"]),
         ("chart: loss\njobs: 1\naxis: time\ngroup: gpus", ["line 6: `axis` must be one of", "with `group`"]),
         ("table: owne\njobs: 1", ["line 4: `table` must be", "did you mean `owner`?"]),
-        ("table: seed\njobs: 1", ["write a field of the spec as `spec.seed`"]),
-        ("chart: loss\njobs: 1\ngroup: best", ["line 6: `group` must be one of cell, batch"]),
         ("table: name\njobs: 1\naxis: step", ["line 6: no such field `axis`; a table has"]),
         ("table: name\nfilter: statu=failed", ["line 5: `filter` has no `statu`; did you mean `status`?"]),
         ("table: name\nfilter: label=bad", ["line 5: write a label as key:value"]),

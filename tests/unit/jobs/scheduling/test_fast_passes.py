@@ -1,4 +1,4 @@
-"""The fast ways of a pass decide as the plain rules do, and find hosts as if it looked at every one again."""
+"""The fast ways of a pass decide as the plain rules do."""
 
 import math
 import random
@@ -8,7 +8,6 @@ import pytest
 
 from jobs.scheduling.contenders import Account, LiveAttempt, QueuedJob
 from jobs.scheduling.fair_queue import Fair, Fifo
-from jobs.scheduling.fitting import Cluster
 from jobs.scheduling.placement import PlacementPass
 from jobs.scheduling.reservations import Ending, free_after, or_infinite
 from jobs.scheduling.slots import ClassSlots, Counts, HostSlots, Shares, SlotClass, SlotRequest
@@ -160,49 +159,10 @@ def test_a_job_far_down_gets_slots_of_its_own_account_although_many_accounts_wai
     last = accounts[-1]
     jobs = [contending.job(f"b{number}", account=account, level=1) for number, account in enumerate(accounts[:-1])]
     old = contending.job("a", account=last, level=1)
-    attempts = [
-        live(1, {"h0": 1}, account=accounts[0], level=1),
-        live(2, {"h0": 2}, name="c", account=last, level=1),
-    ]
+    attempts = [live(1, {"h0": 1}, account=accounts[0], level=1), live(2, {"h0": 2}, name="c", account=last, level=1)]
     used_s = dict.fromkeys(accounts, 1000.0) | {last: 1050.0}
     rules = Fair(attempts, used_s, {}, {"gpu": 2000}, wanting=accounts)
     assert not rules.is_over(last)
     decided = PlacementPass([alike("h0", "gpu", 0, 3)], attempts, rules=rules)
     decided.take(rules.in_turn({one.account: iter([one]) for one in [*jobs, old]}))
     assert [(one.job_id, one.attempt_ids) for one in decided.preemptions] == [("a", (2,))]
-
-
-def a_cluster(numbers: random.Random) -> Cluster:
-    """Some hosts, with GPUs of one model or two, of which some are free."""
-    hosts = []
-    for number in range(numbers.randint(1, 8)):
-        classes = []
-        for model in numbers.sample(["A", "B"], numbers.randint(1, 2)):
-            capacity = numbers.randint(1, 8)
-            free = tuple(sorted(numbers.sample(range(capacity), numbers.randint(0, capacity))))
-            classes.append(ClassSlots(SlotClass(f"h{number}", "gpu", model), free, capacity))
-        hosts.append(HostSlots(f"h{number}", tuple(classes), numbers.choice([None, "peers"])))
-    return Cluster(hosts)
-
-
-def a_request(numbers: random.Random, cluster: Cluster) -> SlotRequest:
-    return SlotRequest(
-        numbers.choice([1, 1, 2, 3, 4, 8]),
-        placement=numbers.choice(["pack", "pack", "single_host", "spread"]),
-        mixed_gpus=numbers.random() < 0.3,
-        gpu_model=numbers.choice([None, None, "A", "B"]),
-        last_hosts=(numbers.choice([*cluster.hosts]),) if numbers.random() < 0.2 else (),
-    )
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_what_is_left_fits_as_a_copy_of_it_does(seed: int) -> None:
-    numbers = random.Random(seed)  # noqa: S311 - nothing secret
-    cluster = a_cluster(numbers)
-    for _ in range(40):
-        request = a_request(numbers, cluster)
-        shares = cluster.fit(request, cluster.left)
-        assert shares == cluster.fit(request, dict(cluster.left))
-        if shares is not None:
-            cluster.take(shares)
-        assert cluster.number_left == sum(cluster.left.values())

@@ -41,12 +41,12 @@ def test_more_links_are_better_and_neighbouring_ranks_are_joined() -> None:
     assert best_cards(tuple(range(8)), 2, CUBE) == (0, 3)
     assert best_cards((0, 1, 2, 3), 4, CUBE) == (0, 3, 2, 1)
     assert best_cards((0, 5, 6), 2, CUBE) == (5, 6)
-
-
-def test_without_links_or_with_equal_ones_the_lowest_indices_are_taken() -> None:
     all_equal = Links(dict.fromkeys(combinations(range(16), 2), 18))
-    assert best_cards((1, 4, 6), 2, None) == (1, 4)
+    assert best_cards((1, 4, 6), 2, None) == (1, 4), "without links the lowest indices"
     assert best_cards(tuple(range(16)), 8, all_equal) == tuple(range(8))
+    assert joined_pairs((0, 1, 2, 3), 4, PAIRS) == 2
+    assert joined_pairs((0, 2, 4), 2, PAIRS) == 0
+    assert joined_pairs((0, 1), 1, PAIRS) == joined_pairs((0, 1), 2, None) == 0
 
 
 def test_a_large_host_is_searched_card_by_card() -> None:
@@ -56,17 +56,10 @@ def test_a_large_host_is_searched_card_by_card() -> None:
     assert sorted(best_cards(tuple(range(1, 16)), 8, islands)) == list(range(1, 16, 2))
 
 
-def test_joined_pairs_are_those_of_the_cards_that_a_job_would_get() -> None:
-    assert joined_pairs((0, 1, 2, 3), 4, PAIRS) == 2
-    assert joined_pairs((0, 2, 4), 2, PAIRS) == 0
-    assert joined_pairs((0, 1), 1, PAIRS) == joined_pairs((0, 1), 2, None) == 0
-
-
 def test_links_are_read_from_the_topology_that_a_host_registered() -> None:
     pairs = [((0, 1), 4), ((2, 0), 2), ((1, 2), None), ((1, 3), 0)]
     topology = json.dumps([{"gpus": gpus, "nvlinks": links, "pcie": "node"} for gpus, links in pairs])
     links = links_of(topology)
-    assert links is not None
     assert links.by_pair == {(0, 1): 4, (0, 2): 2}
     assert links.between(1, 0) == 4
     assert links_of(topology) is links

@@ -1,8 +1,8 @@
 """Properties of any queue on any hosts, and of a cluster over time."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from hypothesis import assume, given, settings
@@ -15,7 +15,7 @@ from jobs.scheduling.fitting import Cluster as Fitting
 from jobs.scheduling.nvlinks import Links
 from jobs.scheduling.placement import PlacementPass, place_jobs
 from jobs.scheduling.slots import ClassSlots, Counts, HostSlots, SlotClass, SlotRequest
-from tests.slot_classes import alike, class_slots
+from tests.slot_classes import alike
 
 # Two models, one of them with two sizes of memory, a GPU whose memory is not known, and CPU slots.
 KINDS = st.sampled_from(
@@ -229,36 +229,44 @@ def test_no_quota_is_exceeded_and_jobs_that_it_holds_back_block_no_others(
     decided, without = place_jobs(queue, hosts, attempts, quotas), place_jobs(within, hosts, attempts)
     assert (decided.placements, decided.preemptions) == (without.placements, without.preemptions)
     assert decided.kept_for == without.kept_for
-    gpus_by_job = {placement.job_id: placement.gpus for placement in decided.placements}
     for limit in quotas:
-        placed = [one for one in queue if one.project == limit.project and one.job_id in gpus_by_job]
-        assert not (limit.is_used_up and placed)
-        assert all(one.keeps_files for one in placed) or not limit.is_full
+        jobs = [one for one in within if one.project == limit.project]  # no others can be placed
+        assert not (limit.is_used_up and jobs)
+        assert all(one.keeps_files for one in jobs) or not limit.is_full
         if limit.max_slots is not None:
-            assert sum(gpus_by_job[one.job_id] for one in placed) <= max(limit.max_slots - limit.slots, 0)
+            assert sum(one.request.gpus for one in jobs) <= max(limit.max_slots - limit.slots, 0)
 
 
 @dataclass
 class Cluster:
-    """A cluster over time: jobs arrive, are placed and end."""
+    """A cluster over time: jobs arrive, are placed and end. All GPUs are alike, and all hosts work together."""
 
-    hosts: list[HostSlots]
+    sizes: dict[str, int]  # the GPUs of each host
     has_estimates: bool  # whether it is known how long jobs take
     now: int = 0
     running: dict[int, tuple[QueuedJob, Placement, int]] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     promised: dict[str, float] = field(default_factory=dict)  # the latest start of each first blocked job
 
+    def hosts(self, used: Container[tuple[str, int]] = ()) -> list[HostSlots]:
+        """The hosts, where these slots are taken."""
+        return [
+            alike(name, "gpu", [index for index in range(size) if (name, index) not in used], size, "a")
+            for name, size in self.sizes.items()
+        ]
+
     def run_pass(self, queue: list[QueuedJob], durations: Mapping[str, int]) -> PlacementPass:
         """Run one pass and start the jobs that it places."""
         self.running = {number: run for number, run in self.running.items() if run[2] > self.now}
         used = {slot for _, placement, _ in self.running.values() for slot in placement.slots}
-        hosts = [replace(host, classes=tuple(self._left(slots, used) for slots in host.classes)) for host in self.hosts]
         attempts = [
-            LiveAttempt(number, job.order, self._held(placement), float(end - self.now) if self.has_estimates else None)
+            LiveAttempt(
+                number, job.order, Counter(SlotClass(host, "gpu") for host, _ in placement.slots),
+                float(end - self.now) if self.has_estimates else None,
+            )
             for number, (job, placement, end) in self.running.items()
-        ]
-        decision = place_jobs(queue, hosts, attempts)
+        ]  # fmt: skip
+        decision = place_jobs(queue, self.hosts(used), attempts)
         jobs = {job.job_id: job for job in queue}
         for placement in decision.placements:
             end = self.now + durations[placement.job_id]
@@ -266,52 +274,21 @@ class Cluster:
             self.started[placement.job_id] = self.now
         return decision
 
-    @staticmethod
-    def _left(slots: ClassSlots, used: set[tuple[str, int]]) -> ClassSlots:
-        return replace(slots, free=tuple(index for index in slots.free if (slots.of.host, index) not in used))
 
-    def _held(self, placement: Placement) -> Counts:
-        return Counter(class_of(self.hosts)[slot] for slot in placement.slots)
-
-
-ALL_ALIKE = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
-    lambda sizes: [alike(f"h{n}", "gpu", size, peers="a") for n, size in enumerate(sizes)]
-)
-
-
-def two_models(name: str, a100s: int, h100s: int) -> HostSlots:
-    """A host with GPUs of two models."""
-    classes = [
-        class_slots(SlotClass(name, "gpu", "A100", 40 * 10**9), range(a100s)),
-        class_slots(SlotClass(name, "gpu", "H100", 80 * 10**9), range(a100s, a100s + h100s)),
-    ]
-    return HostSlots(name, tuple(slots for slots in classes if slots.capacity), "a")
-
-
-TWO_MODELS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=2).map(
-    lambda sizes: [two_models(f"h{n}", *of_host) for n, of_host in enumerate(sizes)]
-)
-ARRIVING = st.builds(
-    SlotRequest,
-    gpus=st.integers(1, 9),
-    placement=st.sampled_from(["pack", "single_host", "spread"]),
-    gpu_model=st.sampled_from([None, None, "a100", "h100"]),
-    gpu_memory_gb=st.sampled_from([None, None, None, 80.0]),
-    mixed_gpus=BOOLEANS,
-)
+ARRIVING = st.builds(SlotRequest, gpus=st.integers(1, 9), placement=st.sampled_from(["pack", "single_host", "spread"]))
 
 
 @settings(max_examples=200)
 @given(
-    ALL_ALIKE | TWO_MODELS,
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(0, 6), st.integers(1, 8), ARRIVING), min_size=4, max_size=30),
     st.booleans(),
 )
 def test_a_blocked_job_starts_by_its_shadow_time_and_every_job_starts(
-    hosts: list[HostSlots], jobs: list[tuple[int, int, SlotRequest]], has_estimates: bool
+    sizes: list[int], jobs: list[tuple[int, int, SlotRequest]], has_estimates: bool
 ) -> None:
     """With true estimates it starts by its reserved time. Without, when all that ran as it became first has ended."""
-    cluster = Cluster(hosts, has_estimates)
+    cluster = Cluster({f"h{n}": size for n, size in enumerate(sizes)}, has_estimates)
     durations = {f"j{number:02}": lasts for number, (_, lasts, _) in enumerate(jobs)}
     arrivals: dict[int, list[QueuedJob]] = {}
     at = 0
@@ -331,4 +308,17 @@ def test_a_blocked_job_starts_by_its_shadow_time_and_every_job_starts(
             cluster.promised.setdefault(first.job_id, now + first.at_s if has_estimates else last_end)
     for job_id, latest in cluster.promised.items():
         assert cluster.started[job_id] <= latest
-    assert [job.job_id for job in queue if holds(job.request, cluster.hosts, capacity_of(cluster.hosts))] == []
+    assert [job.job_id for job in queue if holds(job.request, cluster.hosts(), capacity_of(cluster.hosts()))] == []
+
+
+@given(HOSTS, st.lists(WISHES, max_size=30))
+def test_while_slots_are_taken_hosts_are_found_as_if_each_was_looked_at_again(
+    hosts: list[HostSlots], requests: list[SlotRequest]
+) -> None:
+    cluster = Fitting(hosts)
+    for request in requests:
+        shares = cluster.fit(request, cluster.left)
+        assert shares == cluster.fit(request, dict(cluster.left))
+        if shares is not None:
+            cluster.take(shares)
+        assert cluster.number_left == sum(cluster.left.values())

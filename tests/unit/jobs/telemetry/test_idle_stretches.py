@@ -108,7 +108,5 @@ def test_another_policy_withdraws_the_warning(other: dict[str, object]) -> None:
 
 def test_it_is_said_in_words() -> None:
     assert is_idle_text(8, on_gpus=True, below=5) == "its 8 GPUs are used less than 5 %"
-    assert is_idle_text(1, on_gpus=False, below=0.5) == "its CPU slot is used less than 0.5 %"
     assert was_idle_text(1, on_gpus=True, below=5, for_s=3600) == "its GPU was below 5 % for 1 hour"
-    assert was_idle_text(2, on_gpus=False, below=5, for_s=1800) == "its 2 CPU slots were below 5 % for 30 minutes"
     assert was_idle_text(2, on_gpus=True, below=5, for_s=90.5) == "its 2 GPUs were below 5 % for 90.5 seconds"

@@ -10,13 +10,7 @@ from api.routes.hosts import HostMetric
 from api.routes.series import SampleMetric
 from jobs.db.tables import HostSample, Sample
 from jobs.telemetry.ingest import HostSampleRow, SampleRow
-from jobs.telemetry.sampled_metrics import (
-    GPU_METRICS,
-    HOST_METRICS,
-    METRIC_NAMES,
-    SAMPLED_METRICS,
-    SLOT_METRICS,
-)
+from jobs.telemetry.sampled_metrics import GPU_METRICS, HOST_METRICS, METRIC_NAMES, SAMPLED_METRICS, SLOT_METRICS
 from worker.host.gpus import GpuReading
 from worker.sampling.host_readings import HostReading
 from worker.sampling.rank_processes import RankReading
