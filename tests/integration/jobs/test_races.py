@@ -1,6 +1,6 @@
 """Several at once: threads with connections of their own, on one database.
 
-That cancels, pauses, renewals and reapers agree with placements and ends: `tests.integration.histories`.
+That cancels agree with ends and placements: `tests.integration.histories`.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
+from jobs.lifecycle.leases import StaleLease
 from jobs.lifecycle.store import JobEnded, locked_job
 from jobs.model.job_changes import changes_from
 from jobs.model.spec import spec_from
@@ -109,6 +110,35 @@ def test_jobs_that_are_submitted_at_once_stay_within_a_limit(sessions: Sessions,
         return True
 
     assert sum(at_once([submit] * THREADS)) == 5 == job_rows.count(sessions, Job)
+
+
+def test_a_renewal_and_a_concurrent_reaper_agree(sessions: Sessions) -> None:
+    for _ in range(10):
+        lease = job_rows.a_running_attempt(sessions)
+        job_rows.expire_lease(sessions, lease)
+
+        def renew(lease: leases.Lease = lease) -> bool:
+            try:
+                write(sessions, leases.renew, lease, lease_s=60)
+            except StaleLease:
+                return False
+            return True
+
+        def reap(lease: leases.Lease = lease) -> bool:
+            try:
+                with sessions.begin() as session:
+                    leases.fence_expired(session, lease)
+                    leases.end(session, lease, EndReason.LEASE_EXPIRED)
+            except StaleLease:
+                return False
+            return True
+
+        renewed, reaped = at_once([renew, reap])
+        assert renewed != reaped
+        assert (job_rows.the_attempt(sessions, lease).ended_at is not None) == reaped
+        if renewed:
+            job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED, releases=False)
+        write(sessions, leases.release, lease.attempt_id)
 
 
 def test_nobody_ends_an_attempt_while_its_writer_holds_the_fence(sessions: Sessions) -> None:
