@@ -90,8 +90,9 @@ def test_a_run_writes_its_records_and_how_long_each_rank_waited(two_ranks: Run) 
     for ended, *ranks in zip(two_ranks.of_job(records.EpochEnded), *of_rank, strict=True):
         assert ended.allreduce_s == pytest.approx(sum(rank.allreduce_s for rank in ranks) / 2)
         assert ended.data_wait_s == pytest.approx(sum(rank.data_wait_s for rank in ranks) / 2)
-        assert all(0 < rank.allreduce_s < ended.wall_s for rank in ranks)
-        assert all(0 < rank.step_time_p50_s <= rank.step_time_p95_s < ended.wall_s for rank in ranks)
+        assert all(rank.allreduce_s > 0 and 0 < rank.step_time_p50_s <= rank.step_time_p95_s for rank in ranks)
+        # Rank 1 also waits while rank 0 saves, which is no part of rank 0's epoch.
+        assert max(ranks[0].allreduce_s, ranks[0].step_time_p95_s) < ended.wall_s
         assert ended.learning_rate == pytest.approx(1e-3 if ended.epoch <= 11 else 1e-4)
     steps = two_ranks.of_job(records.StepEnded)
     assert all(0 < step.allreduce_s < step.step_time_s for step in steps)
@@ -238,7 +239,7 @@ def test_ranks_whose_weights_differ_end_after_the_first_step(tmp_path: Path) -> 
     for end in run.exits():
         assert end.reason is EndReason.INTERNAL_ERROR
         assert str(end.message).startswith("the digest of all weights after the first step differs between ranks: ")
-    assert run.of_job(EpochEnded) == []
+    assert run.of_job(records.EpochEnded) == []
 
 
 def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(two_ranks: Run, tmp_path: Path) -> None:
