@@ -1,20 +1,25 @@
-"""Agents, and the rows and processes that they check. For the tests of the agent."""
+"""Agents, and the rows, files and processes that they check. For the tests of the agent."""
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
+from jobs.model.records import Record, rank_records_name
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
+from tests.integration.jobs import job_rows
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
+from worker.attempt.paths import AttemptPaths, paths_of
 from worker.dispatcher import Dispatcher
 from worker.host.devices import Answer, Devices, Usable, offer_of
 from worker.host.gpus import Gpu
+
+MakeAgent = Callable[..., Agent]
 
 
 def agent_of(
@@ -43,6 +48,36 @@ def agent_of(
 def set_supervisor(sessions: Sessions, lease: Lease, process: ProcessId) -> None:
     with sessions.begin() as session:
         leases.record_supervisor(session, lease, process)
+
+
+def supervised_by(sessions: Sessions, process: ProcessId) -> Lease:
+    """A running attempt of host `ha` with this supervisor."""
+    lease = job_rows.a_running_attempt(sessions)
+    set_supervisor(sessions, lease, process)
+    return lease
+
+
+def claimed(sessions: Sessions, lease: Lease) -> Lease:
+    """The same, claimed."""
+    with sessions.begin() as session:
+        assert leases.claim(session, lease.attempt_id, lease_s=60) == lease
+    return lease
+
+
+def claimed_elsewhere(sessions: Sessions) -> Lease:
+    """A claimed attempt of host `hb`, which has no agent here."""
+    job_rows.a_host(sessions, "hb")
+    return claimed(sessions, job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb"))
+
+
+def files_of(settings: Settings, lease: Lease, records: Mapping[int, Sequence[Record]] | None = None) -> AttemptPaths:
+    """The folders of an attempt, with these records of its ranks."""
+    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
+    paths.create()
+    for rank, of_rank in (records or {}).items():
+        lines = [record.model_dump_json() + "\n" for record in of_rank]
+        (paths.records / rank_records_name(rank)).write_text("".join(lines))
+    return paths
 
 
 def live_process(pid: int) -> ProcessId:

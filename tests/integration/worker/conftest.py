@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from jobs.db.engine import Sessions
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import MARK
 from jobs.runtime.settings import Settings
-from tests.integration.worker.agents import agent_of
+from tests.integration.worker.agents import MakeAgent, agent_of
 from tests.integration.worker.samples import MakeSampler
 from tests.nvml import build_stub
 from tests.waiting import until
@@ -78,8 +79,13 @@ def hints(broker: str) -> Iterator[Hints]:
 
 
 @pytest.fixture
-def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
-    return agent_of(sessions, settings, hints)
+def make_agent(sessions: Sessions, settings: Settings, hints: Hints) -> MakeAgent:
+    return partial(agent_of, sessions, settings, hints)
+
+
+@pytest.fixture
+def agent(make_agent: MakeAgent) -> Agent:
+    return make_agent()
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,22 @@ from sqlalchemy import delete, func, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, LogLine
-from jobs.lifecycle import leases
-from jobs.lifecycle.store import request_cancel
-from jobs.model.records import RankStarted, rank_records_name
+from jobs.intake.intake import Intake
+from jobs.model.records import RankExited, RankStarted, UnexplainedExit
 from jobs.model.states import EndReason, EventKind, Status
-from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.agents import agent_of, dead_process, live_process, set_supervisor
+from tests.integration.worker.agents import (
+    MakeAgent,
+    claimed,
+    claimed_elsewhere,
+    dead_process,
+    files_of,
+    live_process,
+    set_supervisor,
+    supervised_by,
+)
 from tests.integration.worker.conftest import Start
 from tests.waiting import until
 from worker.agent import Agent
@@ -28,18 +35,16 @@ from worker.attempt.processes import pids_with_mark, sweep
 
 
 def test_slots_are_registered_and_retired_with_the_hardware_of_the_host(
-    sessions: Sessions, settings: Settings, hints: Hints
+    sessions: Sessions, make_agent: MakeAgent
 ) -> None:
-    agent_of(sessions, settings, hints, slots=3).reconcile()
+    make_agent(slots=3).reconcile()
     assert [(slot.kind, slot.retired_at) for slot in job_rows.the_slots(sessions)] == [("cpu", None)] * 3
-    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=[1, 2])
-    with sessions.begin() as session:
-        leases.claim(session, lease.attempt_id, lease_s=60)
-    agent_of(sessions, settings, hints, slots=2).reconcile()  # started again with one slot less
+    lease = claimed(sessions, job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=[1, 2]))
+    make_agent(slots=2).reconcile()  # started again with one slot less
     slots = job_rows.the_slots(sessions)
     assert [slot.retired_at is None for slot in slots] == [True, True, False]
     assert job_rows.holders(sessions) == [None, lease.attempt_id, lease.attempt_id]
-    agent_of(sessions, settings, hints, slots=3).reconcile()
+    make_agent(slots=3).reconcile()
     assert [slot.retired_at for slot in job_rows.the_slots(sessions)] == [None] * 3
 
 
@@ -60,11 +65,8 @@ def test_a_heartbeat_is_sent_when_it_is_due_and_a_forgotten_host_registers_anew(
 def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
     sessions: Sessions, settings: Settings, agent: Agent, start: Start
 ) -> None:
-    lease = job_rows.a_running_attempt(sessions)
-    set_supervisor(sessions, lease, dead_process())
-    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
-    paths.create()
-    log = paths.logs / "rank-0.log"
+    lease = supervised_by(sessions, dead_process())
+    log = files_of(settings, lease).logs / "rank-0.log"
     rank = start(
         f"trap '' TERM; while sleep 0.005; do echo on; done >> {log}", HORA_ATTEMPT=mark_of(lease.job_id, lease.number)
     )
@@ -78,23 +80,36 @@ def test_an_attempt_whose_supervisor_died_is_ended_after_its_processes(
 
 
 @pytest.mark.parametrize(
-    ("has_started", "reason", "restarts"), [(False, EndReason.LAUNCH_FAILED, 1), (True, EndReason.LEASE_EXPIRED, 0)]
+    ("exits", "already_stored", "reason", "restarts"),
+    [
+        ([], False, EndReason.LAUNCH_FAILED, 1),  # no rank started
+        ([EndReason.COMPLETED, EndReason.COMPLETED], False, EndReason.COMPLETED, 0),
+        ([UnexplainedExit.PEER_LOST, EndReason.OUT_OF_MEMORY], True, EndReason.OUT_OF_MEMORY, 0),
+        ([EndReason.COMPLETED, None], False, EndReason.LEASE_EXPIRED, 0),
+    ],
 )
-def test_a_supervisor_that_dies_before_its_first_rank_started_uses_up_a_restart(
-    sessions: Sessions, settings: Settings, agent: Agent, has_started: bool, reason: EndReason, restarts: int
+def test_the_records_of_ranks_decide_the_end_without_their_supervisor(
+    sessions: Sessions,
+    settings: Settings,
+    agent: Agent,
+    exits: list[EndReason | UnexplainedExit | None],
+    already_stored: bool,
+    reason: EndReason,
+    restarts: int,
 ) -> None:
-    """It had stored no record of a rank."""
     lease = job_rows.a_claimed_attempt(sessions)
     set_supervisor(sessions, lease, dead_process())
-    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
-    paths.create()
-    if has_started:
-        record = RankStarted(at=1.0, rank=0, local_rank=0, host="ha", pid=1)
-        (paths.records / rank_records_name(0)).write_text(record.model_dump_json() + "\n")
+    records: dict[int, list[RankStarted | RankExited]] = {}
+    for rank, exit_reason in enumerate(exits):
+        records[rank] = [RankStarted(at=1.0, rank=rank, local_rank=rank, host="ha", pid=1)]
+        records[rank] += [RankExited(at=2.0, reason=exit_reason)] if exit_reason is not None else []
+    paths = files_of(settings, lease, records)
+    if already_stored:  # and the supervisor died before it wrote the end
+        Intake(sessions, lease, paths, ranks=2).drain()
     agent.reconcile()
     attempt = job_rows.the_attempt(sessions, lease)
-    assert (attempt.end_reason, attempt.started_at is not None) == (reason, has_started)
-    assert (EventKind.RANK_STARTED in job_rows.kinds(sessions, lease.job_id)) == has_started
+    assert (attempt.end_reason, attempt.started_at is not None) == (reason, bool(exits))
+    assert (EventKind.RANK_STARTED in job_rows.kinds(sessions, lease.job_id)) == bool(exits)
     assert job_rows.the_job(sessions, lease.job_id).restarts == restarts
     assert lease.attempt_id not in job_rows.holders(sessions)
 
@@ -104,15 +119,9 @@ def test_records_left_by_an_earlier_attempt_are_stored_with_those_of_the_last(
 ) -> None:
     """Both lost their supervisors. The later one continued from a checkpoint that the earlier one had not stored."""
     lease = job_rows.a_running_attempt(sessions)
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.LEASE_EXPIRED)
-        leases.release(session, lease.attempt_id)
-    paths = paths_of(settings.runs_dir, lease.job_id, lease.number)
-    paths.create()
-    (paths.logs / "rank-0.log").write_text("an epoch\n")
-    later = job_rows.an_attempt(sessions, lease.job_id)
-    with sessions.begin() as session:
-        leases.claim(session, later.attempt_id, lease_s=60)
+    job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED)
+    (files_of(settings, lease).logs / "rank-0.log").write_text("an epoch\n")
+    later = claimed(sessions, job_rows.an_attempt(sessions, lease.job_id))
     set_supervisor(sessions, later, dead_process())
     agent.reconcile()
     assert job_rows.the_attempt(sessions, later).ended_at is not None
@@ -122,10 +131,8 @@ def test_records_left_by_an_earlier_attempt_are_stored_with_those_of_the_last(
 def test_a_supervisor_that_lives_is_left_alone_and_so_is_a_process_that_has_its_pid_later(
     sessions: Sessions, agent: Agent, start: Start
 ) -> None:
-    lease = job_rows.a_running_attempt(sessions)
-    supervisor = start("exec sleep 60")
-    process = live_process(supervisor.pid)
-    set_supervisor(sessions, lease, process)
+    process = live_process(start("exec sleep 60").pid)
+    lease = supervised_by(sessions, process)
     agent.reconcile()
     assert job_rows.the_attempt(sessions, lease).ended_at is None
     set_supervisor(sessions, lease, ProcessId(process.pid, process.started - 100))
@@ -143,8 +150,7 @@ def test_slots_of_processes_that_cannot_be_killed_are_quarantined(
         start(f"while true; do HORA_ATTEMPT={mark} sleep 60; done", HORA_ATTEMPT="of-nobody.1") for _ in range(6)
     ]
     until(lambda: len(pids_with_mark(mark)) == 6)
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.CANCELLED)
+    job_rows.end_attempt(sessions, lease, EndReason.CANCELLED, releases=False)
     waiting = job_rows.a_job(sessions)
     agent.reconcile()
     assert all(slot.quarantined_at for slot in job_rows.the_slots(sessions))
@@ -157,13 +163,14 @@ def test_slots_of_processes_that_cannot_be_killed_are_quarantined(
     assert job_rows.the_job(sessions, waiting).status is Status.LAUNCHING
 
 
-def test_an_attempt_that_nobody_claimed_is_launched(sessions: Sessions, settings: Settings, hints: Hints) -> None:
+def test_an_attempt_that_nobody_claimed_is_launched(
+    sessions: Sessions, settings: Settings, make_agent: MakeAgent
+) -> None:
     launcher = Launcher(sessions, settings)
-    agent = agent_of(sessions, settings, hints, launcher=launcher)
-    job_rows.a_host(sessions)
-    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
-    elsewhere = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), host=_host_b(sessions), slots=[0])
-    agent.reconcile()
+    for host in ("ha", "hb"):
+        job_rows.a_host(sessions, host)
+    lease, elsewhere = (job_rows.an_attempt(sessions, job_rows.a_job(sessions), host=host) for host in ("ha", "hb"))
+    make_agent(launcher=launcher).reconcile()
     attempt = job_rows.the_attempt(sessions, lease)
     assert attempt.claimed_at is not None
     assert attempt.supervisor_pid is not None
@@ -177,34 +184,29 @@ def test_an_attempt_that_nobody_claimed_is_launched(sessions: Sessions, settings
     launcher.reap()
 
 
-def _host_b(sessions: Sessions) -> str:
-    job_rows.a_host(sessions, "hb", slots=1)
-    return "hb"
-
-
-def test_an_agent_that_has_just_come_into_contact_ends_no_attempt_of_another_host(
-    sessions: Sessions, agent: Agent
-) -> None:
-    """Those of another host may be so too. See `test_a_job_of_a_lost_host_goes_on_elsewhere`."""
-    job_rows.a_host(sessions, "hb")
-    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
-    with sessions.begin() as session:
-        leases.claim(session, lease.attempt_id, lease_s=60)
+def test_a_job_of_a_lost_host_goes_on_elsewhere(sessions: Sessions, agent: Agent, make_agent: MakeAgent) -> None:
+    lease = claimed_elsewhere(sessions)
     job_rows.expire_lease(sessions, lease)
     job_rows.host_went_silent(sessions, "hb")
     agent.reconcile()
-    assert job_rows.the_attempt(sessions, lease).ended_at is None
+    assert job_rows.the_attempt(sessions, lease).ended_at is None, "it has just come into contact, as hb may have"
+    make_agent(lease_s=1e-9).reconcile()
+    assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.HOST_LOST
+    job = job_rows.the_job(sessions, lease.job_id)
+    assert (job.status, job.attempt, job.restarts, job.losses) == (Status.LAUNCHING, 2, 0, 1)
+    assert None not in job_rows.holders(sessions, "ha")
+    assert job_rows.holders(sessions, "hb") == [lease.attempt_id] * 2  # until its own agent is back
 
 
 def test_an_attempt_that_nobody_claimed_in_time_uses_up_a_restart(
-    sessions: Sessions, settings: Settings, hints: Hints
+    sessions: Sessions, settings: Settings, make_agent: MakeAgent
 ) -> None:
     job_rows.a_host(sessions, "hb")
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     with sessions.begin() as session:
         placed = func.now() - timedelta(seconds=settings.claim_timeout_s + 1)
         session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=placed))
-    agent_of(sessions, settings, hints, lease_s=1e-9).reconcile()
+    make_agent(lease_s=1e-9).reconcile()
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.LAUNCH_FAILED
     assert job_rows.the_job(sessions, lease.job_id).restarts == 1
 
@@ -235,8 +237,7 @@ def test_attempts_are_launched_side_by_side_and_one_that_fails_stops_no_other(
 def test_a_launch_that_was_cancelled_meanwhile_starts_nothing(sessions: Sessions, settings: Settings) -> None:
     job_rows.a_host(sessions)
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
-    with sessions.begin() as session:
-        request_cancel(session, lease.job_id)
+    job_rows.cancel(sessions, lease.job_id)
     assert not Launcher(sessions, settings).launch(lease.attempt_id)
     assert job_rows.the_job(sessions, lease.job_id).status is Status.CANCELLED
     assert job_rows.holders(sessions) == [None, None]

@@ -18,7 +18,7 @@ from jobs.scheduling import registration
 from jobs.scheduling.hosts import host
 from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.agents import agent_of
+from tests.integration.worker.agents import claimed_elsewhere
 from worker.agent import Agent
 from worker.dispatcher import Dispatcher
 
@@ -47,9 +47,8 @@ def set_clock(engine: Engine) -> SetClock:
 
 
 @pytest.fixture
-def agent(sessions: Sessions, settings: Settings, hints: Hints) -> Agent:
+def agent(agent: Agent) -> Agent:
     """An agent that has made its first pass."""
-    agent = agent_of(sessions, settings, hints)
     agent.reconcile()
     return agent
 
@@ -59,20 +58,11 @@ def long_in_contact(agent: Agent) -> None:
     agent._in_contact_since = -agent._settings.lease_s
 
 
-def an_attempt_elsewhere(sessions: Sessions) -> Lease:
-    """A claimed attempt of a host that has no agent here."""
-    job_rows.a_host(sessions, "hb")
-    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
-    with sessions.begin() as session:
-        assert leases.claim(session, lease.attempt_id, lease_s=60) == lease
-    return lease
-
-
 @pytest.mark.parametrize("renewed", [True, False])
 def test_a_lease_that_is_over_by_a_set_clock_can_still_be_renewed(
     sessions: Sessions, agent: Agent, set_clock: SetClock, renewed: bool
 ) -> None:
-    lease = an_attempt_elsewhere(sessions)
+    lease = claimed_elsewhere(sessions)
     long_in_contact(agent)
     set_clock("1 hour")
     agent.reconcile()

@@ -26,10 +26,8 @@ def test_a_host_that_is_named_by_its_machine_leaves_the_list(
             env=environment(tmp_path / "home", **settings, HORA_HOST_NAME=""),
         )  # fmt: skip
     try:
-        until(
-            lambda: "worker ready" in log.read_text() and _listed(sessions) == [socket.gethostname()],
-            what="the worker",
-        )
+        name = [socket.gethostname()]
+        until(lambda: "worker ready" in log.read_text() and _listed(sessions) == name, what="the worker")
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(120) == 0
     finally:
