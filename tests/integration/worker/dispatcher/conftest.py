@@ -29,3 +29,9 @@ def make_dispatcher(database: str, broker: str) -> Iterator[MakeDispatcher]:
         dispatcher.close()
         hints.close(0.2)
         engine.dispose()
+
+
+@pytest.fixture
+def dispatcher(make_dispatcher: MakeDispatcher) -> Dispatcher:
+    """One with the settings that are the default."""
+    return make_dispatcher()

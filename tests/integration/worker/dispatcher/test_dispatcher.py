@@ -1,22 +1,25 @@
 """A job is placed once, in its turn, on free slots of hosts that are alive."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 import redis
-from sqlalchemy import Text, cast, func, select, update
+from sqlalchemy import Text, cast, func, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, Slot
 from jobs.lifecycle import leases
+from jobs.people import projects
 from jobs.runtime.hints import host_queue
 from jobs.runtime.settings import Settings
 from jobs.scheduling import draining
-from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, live_leases, placed_jobs, standing
 from tests.waiting import until
 from worker.attempt.launcher import Launcher
+from worker.dispatcher import Dispatcher
 
 NOWHERE = "redis+socket:///nowhere/broker.sock"
 
@@ -51,15 +54,14 @@ def test_attempts_of_its_own_host_are_launched_without_a_hint(
     assert claimed == [("ha", True), ("hb", False)]
 
 
-def test_a_pass_that_was_asked_for_runs_soon(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_pass_that_was_asked_for_runs_soon(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions)
-    dispatcher = make_dispatcher()
     for _ in range(3):
         job_id = job_rows.a_job(sessions, gpus=1)
         for _ in range(100):
             dispatcher.run_soon()
         until(lambda job_id=job_id: job_id in placed_jobs(sessions), what="its placement")
-        complete(sessions, live_leases(sessions)[0])
+        job_rows.end_attempt(sessions, live_leases(sessions)[0])
 
 
 def test_jobs_are_placed_by_priority_then_age_also_without_a_broker(
@@ -82,7 +84,7 @@ def test_no_job_is_placed_on_a_silent_or_drained_host(sessions: Sessions, make_d
     assert job_rows.the_attempt(sessions, live_leases(sessions)[0]).host == "alive"
 
 
-def test_a_slot_that_is_out_of_use_is_not_leased(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_slot_that_is_out_of_use_is_not_leased(sessions: Sessions, dispatcher: Dispatcher) -> None:
     out_of_use: list[dict[str, Any]] = [
         {"quarantined_at": func.now()}, {"retired_at": func.now()}, {"unhealthy": "lost"}, {"in_use_by_others": True},
     ]  # fmt: skip
@@ -92,17 +94,17 @@ def test_a_slot_that_is_out_of_use_is_not_leased(sessions: Sessions, make_dispat
             session.execute(update(Slot).where(Slot.index == index).values(**values))
     job_rows.a_job(sessions, gpus=3)
     job_rows.a_job(sessions, gpus=2)
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
     (lease,) = live_leases(sessions)
     assert job_rows.holders(sessions) == [*[None] * 4, lease.attempt_id, lease.attempt_id]
 
 
-def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, dispatcher: Dispatcher) -> None:
     for name, peers in (("hc", "eth0"), ("ha", "ib0"), ("hb", "eth0")):
         job_rows.a_host(sessions, name, slots=2, peers=peers)
     job_rows.a_host(sessions, "hd", slots=2)
     job_id = job_rows.a_job(sessions, gpus=4)
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
     (lease,) = live_leases(sessions)
     attempt = job_rows.the_attempt(sessions, lease)
     assert (attempt.job_id, attempt.host, attempt.gpus) == (job_id, "hb", 4)
@@ -115,40 +117,30 @@ def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, make
 A100, A100_40, H100 = ("NVIDIA A100-SXM4-80GB", 85), ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA H100", 85)
 
 
-def test_jobs_get_the_gpus_that_they_choose(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    job_rows.a_mixed_host(sessions, "ha", A100_40, H100, A100_40, H100, ("NVIDIA H100", None), cpus=2)
+def test_jobs_get_the_gpus_that_they_choose_and_those_that_nvlinks_join(
+    sessions: Sessions, dispatcher: Dispatcher
+) -> None:
+    cards = [A100_40, H100, A100_40, H100, ("NVIDIA H100", None), H100]
+    joined = [{"gpus": pair, "nvlinks": links, "pcie": None} for pair, links in (([1, 3], 0), ([1, 5], 4), ([3, 5], 0))]
+    job_rows.a_mixed_host(sessions, "ha", *cards, cpus=2, topology=joined)
     large = job_rows.a_job(sessions, gpus=2, gpu_memory_gb=80)
-    mixed = job_rows.a_job(sessions, gpus=3, mixed_gpus=True)
+    mixed = job_rows.a_job(sessions, gpus=4, mixed_gpus=True)
     job_rows.a_job(sessions, gpus=1)  # the GPUs are busy: it does not take a CPU slot
     job_rows.a_job(sessions, gpus=1, gpu_model="b200")
     on_cpus = job_rows.a_job(sessions, gpus=2, device="cpu")
-    assert make_dispatcher().run() == 3
-    shares = {lease.job_id: job_rows.the_attempt(sessions, lease).shares[0]["slots"] for lease in live_leases(sessions)}
-    assert shares == {large: [1, 3], mixed: [0, 2, 4], on_cpus: [5, 6]}
-    devices = [job_rows.the_attempt(sessions, lease).shares[0]["devices"] for lease in live_leases(sessions)]
-    assert sorted(devices) == [
-        ["NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", "NVIDIA H100"],
-        ["NVIDIA H100", "NVIDIA H100"],
-        ["cpu", "cpu"],
-    ]
-
-
-def test_cards_that_nvlinks_join_are_taken_together(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    joined = [{"gpus": [0, 3], "nvlinks": 4, "pcie": None}, {"gpus": [1, 2], "nvlinks": 4, "pcie": None}]
-    others = [{"gpus": pair, "nvlinks": None, "pcie": "node"} for pair in ([0, 1], [0, 2], [1, 3], [2, 3])]
-    job_rows.a_mixed_host(sessions, "ha", A100, A100, A100, A100, topology=[*others, *joined])
-    job_rows.a_job(sessions, gpus=2)
-    assert make_dispatcher().run() == 1
-    (lease,) = live_leases(sessions)
-    assert slots_of(job_rows.the_attempt(sessions, lease)) == [("ha", [0, 3])]
+    assert dispatcher.run() == 3
+    shares = {lease.job_id: job_rows.the_attempt(sessions, lease).shares[0] for lease in live_leases(sessions)}
+    assert {job_id: sorted(share["slots"]) for job_id, share in shares.items()} == {
+        large: [1, 5], mixed: [0, 2, 3, 4], on_cpus: [6, 7],
+    }  # fmt: skip
+    assert (shares[large]["devices"], shares[on_cpus]["devices"]) == (["NVIDIA H100"] * 2, ["cpu"] * 2)
 
 
 def test_an_attempt_on_an_unhealthy_gpu_is_not_expected_to_release_it(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
+    sessions: Sessions, dispatcher: Dispatcher
 ) -> None:
     job_rows.a_mixed_host(sessions, "ha", A100, A100)
     low = job_rows.a_job(sessions, gpus=2, priority=10)
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 1
     with sessions.begin() as session:
         session.execute(update(Slot).where(Slot.index == 0).values(unhealthy="it is off the bus"))
@@ -156,33 +148,85 @@ def test_an_attempt_on_an_unhealthy_gpu_is_not_expected_to_release_it(
     assert dispatcher.run() == 0
     (lease,) = live_leases(sessions)
     assert (lease.job_id, job_rows.the_attempt(sessions, lease).preempt_requested_at) == (low, None)
-    with sessions() as session:
-        reason = standings(session, [two], host_timeout_s=60)[two].reason
-    assert reason == "needs 2 slots on one host; the largest host has 1; 1 slot of ha is unhealthy"
+    assert (
+        standing(sessions, two).reason == "needs 2 slots on one host; the largest host has 1; 1 slot of ha is unhealthy"
+    )
 
 
-def test_jobs_for_either_device_do_not_take_cpu_slots_while_a_gpu_host_is_lost(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
+def test_jobs_for_either_device_take_no_cpu_slots_while_a_gpu_host_is_lost(
+    sessions: Sessions, dispatcher: Dispatcher
 ) -> None:
     job_rows.a_mixed_host(sessions, "lost", A100)
     job_rows.host_went_silent(sessions, "lost")
     job_rows.a_host(sessions, "ha")
     waiting = job_rows.a_job(sessions, gpus=1)
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 0
-    with sessions() as session:
-        reason = standings(session, [waiting], host_timeout_s=60)[waiting].reason
-    hint = "device: cpu would use CPU slots"
-    assert reason == f"needs 1 gpu slot; no live host has such slots (lost: lost); {hint}"
+    reason = "needs 1 gpu slot; no live host has such slots (lost: lost); device: cpu would use CPU slots"
+    assert standing(sessions, waiting).reason == reason
     with sessions.begin() as session:
         draining.forget(session, "lost", host_timeout_s=60)
     assert dispatcher.run() == 1
 
 
-def test_a_job_stored_by_an_older_version_takes_any_gpus(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_job_stored_by_an_older_version_takes_any_gpus(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_mixed_host(sessions, "ha", A100)
     job_id = job_rows.a_job(sessions, gpus=1)
     with sessions.begin() as session:
         older = Job.spec.op("-")(cast(["gpu_model", "gpu_memory_gb", "mixed_gpus"], ARRAY(Text)))
         session.execute(update(Job).where(Job.id == job_id).values(spec=older))
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
+
+
+def test_eight_dispatchers_never_lease_a_slot_twice_nor_exceed_a_quota(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
+) -> None:
+    for host, slots in (("ha", 3), ("hb", 3)):
+        job_rows.a_host(sessions, host, slots=slots)
+    with sessions.begin() as session:
+        projects.create(session, "vision", max_slots=3)
+    dispatchers = [make_dispatcher() for _ in range(8)]
+    of_vision = {job_rows.a_job(sessions, gpus=1 + number % 3, project="vision") for number in range(12)}
+    waiting = of_vision | {job_rows.a_job(sessions, gpus=1 + number % 3) for number in range(12)}
+    most = 0
+    with ThreadPoolExecutor(8) as pool:
+        while waiting:
+            counts = list(pool.map(lambda dispatcher: dispatcher.run(), dispatchers))
+            placed = {lease: job_rows.the_job(sessions, lease.job_id).gpus for lease in live_leases(sessions)}
+            assert sum(counts) == len(placed) > 0
+            slot_holders = [holder for host in ("ha", "hb") for holder in job_rows.holders(sessions, host)]
+            assert all(slot_holders.count(lease.attempt_id) == gpus for lease, gpus in placed.items())
+            most = max(most, sum(gpus for lease, gpus in placed.items() if lease.job_id in of_vision))
+            for lease in placed:
+                waiting.remove(lease.job_id)
+                job_rows.end_attempt(sessions, lease)
+    assert (most, job_rows.count(sessions, Attempt)) == (3, 24)
+
+
+@pytest.mark.parametrize(("dispatchers", "calls", "waiting"), [(1, 10, 2), (6, 6, 1)], ids=["one", "several workers"])
+def test_concurrent_calls_are_merged(
+    sessions: Sessions, make_dispatcher: MakeDispatcher, dispatchers: int, calls: int, waiting: int
+) -> None:
+    """One pass runs, one call waits for it, and the others return: the waiting one will see all that they would.
+
+    Here the pass is elsewhere. Of one worker, a second call waits for the first one.
+    """
+    job_rows.a_host(sessions)
+    made = [make_dispatcher() for _ in range(dispatchers)]
+    with sessions() as session, ThreadPoolExecutor(calls) as pool:
+        session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})
+        runs = [pool.submit(made[number % dispatchers].run) for number in range(calls)]
+        until(lambda: sum(run.done() for run in runs) == calls - waiting, what="the calls that have nothing to add")
+        job_rows.a_job(sessions)  # comes after the calls, before the passes
+        session.commit()
+        assert sorted(run.result(120) for run in runs) == [0] * (calls - 1) + [1]
+    assert len(live_leases(sessions)) == 1
+
+
+def test_a_dispatcher_takes_only_some_turns_when_there_are_many_hosts(
+    sessions: Sessions, dispatcher: Dispatcher
+) -> None:
+    assert dispatcher.has_turn()  # it knows of no other
+    for number in range(100):
+        job_rows.a_host(sessions, f"h{number}", slots=1)
+    dispatcher.run()
+    assert 0 < sum(dispatcher.has_turn() for _ in range(2000)) < 200  # one in 25: 80, give or take 9

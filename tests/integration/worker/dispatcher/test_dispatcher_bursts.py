@@ -7,26 +7,28 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Job
-from jobs.lifecycle.store import Lease, request_cancel
+from jobs.db.tables import Job
 from jobs.model.bursts import GAP_S
 from jobs.model.states import EndReason
 from tests.integration.jobs import job_rows
-from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases
+from tests.integration.worker.dispatcher.live_attempts import began, live_leases
+from worker.dispatcher import Dispatcher
 
 LONG_S, SHORT_S = 2000.0, 30.0  # above half a slot-hour, and below
-
-
-def held(sessions: Sessions, lease: Lease, held_s: float) -> None:
-    """Let the attempt have begun so long ago."""
-    with sessions.begin() as session:
-        at = func.now() - timedelta(seconds=held_s)
-        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=at))
 
 
 def submitted(sessions: Sessions, job_id: str, *, ago_s: float) -> None:
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.id == job_id).values(created_at=func.now() - timedelta(seconds=ago_s)))
+
+
+def ran(sessions: Sessions, *job_ids: str, held_s: float = LONG_S, reason: EndReason = EndReason.COMPLETED) -> None:
+    """Let an attempt of each job run on a slot of its own for so long, and then end."""
+    attempts = [job_rows.an_attempt(sessions, job_id, slots=[slot]) for slot, job_id in enumerate(job_ids)]
+    for lease in attempts:
+        began(sessions, lease, ago_s=held_s)
+    for lease in attempts:
+        job_rows.end_attempt(sessions, lease, reason)
 
 
 def levels(sessions: Sessions, *job_ids: str) -> list[int]:
@@ -53,28 +55,25 @@ def test_a_burst_is_of_one_user_and_one_number_of_gpus_without_a_gap(
 
 
 def test_jobs_of_a_study_are_in_no_burst(sessions: Sessions) -> None:
-    _, job_ids = job_rows.a_study(sessions)
-    assert [bursts(sessions)[job_id] for job_id in job_ids] == [None, None]
+    job_rows.a_study(sessions)
+    assert set(bursts(sessions).values()) == {None}
 
 
 def test_waiting_jobs_are_raised_when_three_of_their_burst_have_run_for_long(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
+    sessions: Sessions, dispatcher: Dispatcher
 ) -> None:
     job_rows.a_host(sessions, slots=3)
     job_ids = [job_rows.a_job(sessions, gpus=1) for _ in range(5)]
-    dispatcher = make_dispatcher()
     dispatcher.run()
     running = live_leases(sessions)
-    waiting = job_ids[3:]
     assert len(running) == 3
     for lease in running[:2]:
-        held(sessions, lease, LONG_S)
+        began(sessions, lease, ago_s=LONG_S)
     dispatcher.run()
-    assert levels(sessions, *waiting) == [0, 0]
-    held(sessions, running[2], LONG_S)
+    assert levels(sessions, *job_ids[3:]) == [0, 0]
+    began(sessions, running[2], ago_s=LONG_S)
     dispatcher.run()
-    assert levels(sessions, *waiting) == [1, 1]
-    assert levels(sessions, *(lease.job_id for lease in running)) == [1, 1, 1]
+    assert levels(sessions, *job_ids) == [1] * 5
     late = job_rows.a_job(sessions, gpus=1)
     assert (bursts(sessions)[late], levels(sessions, late)) == (job_ids[0], [1])
 
@@ -82,38 +81,28 @@ def test_waiting_jobs_are_raised_when_three_of_their_burst_have_run_for_long(
 @pytest.mark.parametrize(("short", "level"), [(1, 1), (2, 0)])
 def test_the_ends_of_jobs_count(sessions: Sessions, short: int, level: int) -> None:
     job_rows.a_host(sessions, slots=8)
-    *ran, waiting = [job_rows.a_job(sessions, gpus=1, epochs=1 + number) for number in range(4 + short)]
-    attempts = [job_rows.an_attempt(sessions, job_id, slots=[slot]) for slot, job_id in enumerate(ran)]
-    for number, lease in enumerate(attempts):
-        held(sessions, lease, SHORT_S if number < short else LONG_S)
-        complete(sessions, lease)
+    *jobs, waiting = [job_rows.a_job(sessions, gpus=1, epochs=1 + number) for number in range(4 + short)]
+    ran(sessions, *jobs[:short], held_s=SHORT_S)
+    ran(sessions, *jobs[short:])
     assert levels(sessions, waiting) == [level]
 
 
 def test_what_never_ran_says_nothing(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=8)
-    *ran, cancelled, waiting = [job_rows.a_job(sessions, gpus=1) for _ in range(5)]
-    with sessions.begin() as session:
-        request_cancel(session, cancelled)
-    attempts = [job_rows.an_attempt(sessions, job_id, slots=[slot]) for slot, job_id in enumerate(ran)]
-    for lease in attempts:
-        held(sessions, lease, LONG_S)
-    for lease in attempts:
-        complete(sessions, lease, EndReason.PREEMPTED)  # it goes back to the queue, and has run for long all the same
+    *jobs, cancelled, waiting = [job_rows.a_job(sessions, gpus=1) for _ in range(5)]
+    job_rows.cancel(sessions, cancelled)
+    ran(sessions, *jobs, reason=EndReason.PREEMPTED)  # it goes back to the queue, and has run for long all the same
     assert levels(sessions, waiting, cancelled) == [1, 0]
 
 
 def test_a_job_of_which_shorter_runs_are_known_is_not_raised(sessions: Sessions) -> None:
     job_rows.a_host(sessions, slots=8)
     alike = job_rows.a_job(sessions, gpus=1, epochs=2)
-    complete(sessions, job_rows.an_attempt(sessions, alike, slots=[7]))  # it took a moment
+    ran(sessions, alike, held_s=1)
     submitted(sessions, alike, ago_s=GAP_S + 1)
-    *ran, like_it, unknown = [job_rows.a_job(sessions, gpus=1, epochs=3 + number) for number in range(5)]
+    *jobs, like_it, unknown = [job_rows.a_job(sessions, gpus=1, epochs=3 + number) for number in range(5)]
     with sessions.begin() as session:
         key = select(Job.run_key).where(Job.id == alike).scalar_subquery()
         session.execute(update(Job).where(Job.id == like_it).values(run_key=key))
-    attempts = [job_rows.an_attempt(sessions, job_id, slots=[slot]) for slot, job_id in enumerate(ran)]
-    for lease in attempts:
-        held(sessions, lease, LONG_S)
-        complete(sessions, lease)
+    ran(sessions, *jobs)
     assert levels(sessions, like_it, unknown) == [0, 1]

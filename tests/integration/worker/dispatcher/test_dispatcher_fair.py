@@ -7,27 +7,15 @@ import pytest
 from sqlalchemy import Engine, event, func, select, update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import AccountStanding, Attempt, Host, Job, Project, UsageHour
-from jobs.lifecycle.store import Lease, pause, request_cancel
+from jobs.db.tables import AccountStanding, Attempt, Job, Project, UsageHour
+from jobs.lifecycle.store import pause
 from jobs.model.states import EndReason
 from jobs.people import projects
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.scheduling.queue import standings
 from tests.integration.jobs import code_rows, job_rows
-from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, began, live_leases, placed_jobs, standing
 from worker.dispatcher import Dispatcher
-
-
-def began(sessions: Sessions, lease: Lease, *, ago_s: float, **values: Any) -> None:
-    """Let an attempt have begun in the past, and train since then."""
-    at = func.now() - timedelta(seconds=ago_s)
-    with sessions.begin() as session:
-        session.execute(
-            update(Attempt)
-            .where(Attempt.id == lease.attempt_id)
-            .values(created_at=at, queued_at=at, started_at=at, **values)
-        )
 
 
 def asked(sessions: Sessions) -> dict[str, str]:
@@ -38,17 +26,12 @@ def asked(sessions: Sessions) -> dict[str, str]:
 
 
 def positions(sessions: Sessions, *job_ids: str) -> list[int | None]:
-    with sessions() as session:
-        found = standings(session, job_ids, host_timeout_s=60)
-        return [found[job_id].position for job_id in job_ids]
+    return [standing(sessions, job_id).position for job_id in job_ids]
 
 
-def test_two_jobs_of_one_user_are_next_after_forty_of_another(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_two_jobs_of_one_user_are_next_after_forty_of_another(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, slots=4)
     many = [job_rows.a_job(sessions, owner="ann", gpus=1) for _ in range(40)]
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 4
     two = [job_rows.a_job(sessions, owner="ben", gpus=1) for _ in range(2)]
     assert positions(sessions, *two, many[4], many[39]) == [1, 2, 3, 38]  # before any pass knows of Ben
@@ -56,7 +39,7 @@ def test_two_jobs_of_one_user_are_next_after_forty_of_another(
     assert positions(sessions, *two, many[4], many[39]) == [1, 2, 3, 38]
     first, second, third, _ = live_leases(sessions)
     for lease in (first, second, third):
-        complete(sessions, lease)
+        job_rows.end_attempt(sessions, lease)
         assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [many[3], *two, many[4]]
 
@@ -72,12 +55,9 @@ def test_by_age_alone_they_are_last(sessions: Sessions, make_dispatcher: MakeDis
     assert job_rows.count(sessions, AccountStanding) == 0
 
 
-def test_a_new_job_takes_the_slot_of_a_long_one_after_its_quantum(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_a_new_job_takes_the_slot_of_a_long_one_after_its_quantum(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, slots=2)
     older, newer = (job_rows.a_job(sessions, gpus=1) for _ in range(2))
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 2
     for lease in live_leases(sessions):
         began(sessions, lease, ago_s=1700)
@@ -91,7 +71,7 @@ def test_a_new_job_takes_the_slot_of_a_long_one_after_its_quantum(
     dispatcher.run()
     assert asked(sessions) == {newer: new}
     leaving = live_leases(sessions)[1]
-    complete(sessions, leaving, EndReason.PREEMPTED)
+    job_rows.end_attempt(sessions, leaving, EndReason.PREEMPTED)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [older, new]
     with sessions() as session:
@@ -109,11 +89,10 @@ def test_a_new_job_takes_the_slot_of_a_long_one_after_its_quantum(
     ],
 )
 def test_these_attempts_are_left_undisturbed(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, of_attempt: dict[str, Any], of_job: dict[str, Any]
+    sessions: Sessions, dispatcher: Dispatcher, of_attempt: dict[str, Any], of_job: dict[str, Any]
 ) -> None:
     job_rows.a_host(sessions, slots=1)
     job_id = job_rows.a_job(sessions, gpus=1)
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 1
     began(sessions, live_leases(sessions)[0], ago_s=7300, **of_attempt)
     if "code" in of_job:
@@ -125,21 +104,17 @@ def test_these_attempts_are_left_undisturbed(
     assert asked(sessions) == {}
 
 
-def test_the_share_of_a_project_decides_between_projects(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_the_share_of_a_project_decides_between_projects(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, slots=6)
     with sessions.begin() as session:
         for name in ("vision", "speech"):
             projects.create(session, name)
         session.execute(update(Project).where(Project.name == "vision").values(share=2.0))
-    for name in ("speech", "vision"):
-        for _ in range(10):
-            job_rows.a_job(sessions, gpus=1, project=name)
-    assert make_dispatcher().run() == 6
-    with sessions() as session:
-        placed = session.scalars(select(Job.project).where(Job.id.in_(placed_jobs(sessions)))).all()
-        standing = {row.project: row for row in session.scalars(select(AccountStanding))}
+    for name in ("speech", "vision") * 6:
+        job_rows.a_job(sessions, gpus=1, project=name)
+    assert dispatcher.run() == 6
+    placed = [job_rows.the_job(sessions, job_id).project for job_id in placed_jobs(sessions)]
     assert sorted(placed) == ["speech"] * 2 + ["vision"] * 4
-    assert standing["vision"].entitled_part == pytest.approx(2 / 3)
 
 
 def test_usage_of_the_past_counts_less_and_less(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
@@ -150,28 +125,28 @@ def test_usage_of_the_past_counts_less_and_less(sessions: Sessions, make_dispatc
         assert dispatcher.run() == 1
         (lease,) = live_leases(sessions)
         began(sessions, lease, ago_s=3600 * (ago_h + 2))
-        complete(sessions, lease)
+        job_rows.end_attempt(sessions, lease)
     job_rows.a_job(sessions, owner="ben", gpus=1)
     quiet = job_rows.a_job(sessions, owner="cara", gpus=1)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [quiet]
 
 
-def test_paused_jobs_of_others_take_no_share(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_paused_jobs_of_others_take_no_share(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, slots=1)
     for owner in ("ben", "cara", "dan"):
         with sessions.begin() as session:
             pause(session, job_rows.a_job(sessions, owner=owner, gpus=1))
     for _ in range(2):
         job_rows.a_job(sessions, owner="ann", gpus=1)
-    make_dispatcher().run()
+    dispatcher.run()
     with sessions() as session:
-        (standing,) = session.scalars(select(AccountStanding))
-    assert (standing.user_name, standing.entitled_part, standing.is_over) == ("ann", 1.0, False)
+        (row,) = session.scalars(select(AccountStanding))
+    assert (row.user_name, row.entitled_part, row.is_over) == ("ann", 1.0, False)
 
 
 def test_old_jobs_that_nothing_can_hold_do_not_keep_others_from_being_next(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
+    sessions: Sessions, dispatcher: Dispatcher
 ) -> None:
     job_rows.a_host(sessions, slots=1)
     for _ in range(20):
@@ -181,7 +156,7 @@ def test_old_jobs_that_nothing_can_hold_do_not_keep_others_from_being_next(
         waited = {"queued_at": func.now() - timedelta(hours=13), "level": 2}
         session.execute(update(Job).values(waited))
     job_rows.a_job(sessions, gpus=1)
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [long]
 
 
@@ -191,45 +166,39 @@ def test_a_clock_that_was_set_back_or_forward_stops_no_pass(
 ) -> None:
     job_rows.a_host(sessions, slots=2)
     dispatcher = make_dispatcher(queue_half_life_h=1.0)
-    for _ in range(2):
+    for _ in range(3):
         job_rows.a_job(sessions, gpus=1)
     assert dispatcher.run() == 2
     ended, going_on = live_leases(sessions)
     began(sessions, ended, ago_s=3600)
-    complete(sessions, ended)
+    job_rows.end_attempt(sessions, ended)
     began(sessions, going_on, ago_s=86_400 * days)
     with sessions.begin() as session:
         session.execute(update(UsageHour).values(hour=UsageHour.hour - timedelta(days=days)))
-    job_rows.a_job(sessions, gpus=1)
     assert dispatcher.run() == 1
 
 
-def test_what_runs_on_a_drained_host_counts_as_used(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_what_runs_on_a_drained_host_counts_as_used(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, "old", slots=4)
-    dispatcher = make_dispatcher()
-    for _ in range(4):
+    for _ in range(5):
         job_rows.a_job(sessions, owner="ann", gpus=1)
     assert dispatcher.run() == 4
     for lease in live_leases(sessions):
         began(sessions, lease, ago_s=3600)
-    with sessions.begin() as session:
-        session.execute(update(Host).values(drained_at=func.now()))
+    job_rows.drain_host(sessions, "old")
     job_rows.a_host(sessions, "new", slots=1)
-    job_rows.a_job(sessions, owner="ann", gpus=1)
     few = job_rows.a_job(sessions, owner="ben", gpus=1)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions)[-1] == few
 
 
-def test_a_user_who_was_entitled_to_nothing_has_a_place(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_a_user_who_was_entitled_to_nothing_has_a_place(sessions: Sessions, dispatcher: Dispatcher) -> None:
     """Nothing of Ben's waited, and all that ran was on its way out, when the last pass looked."""
     job_rows.a_host(sessions, slots=1)
     leaving = job_rows.a_job(sessions, owner="ben", gpus=1)
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 1
     job_rows.a_job(sessions, owner="ann", gpus=1)
-    with sessions.begin() as session:
-        request_cancel(session, leaving)
+    job_rows.cancel(sessions, leaving)
     dispatcher.run()
     with sessions() as session:
         parts = {row.user_name: row.entitled_part for row in session.scalars(select(AccountStanding))}
@@ -244,19 +213,13 @@ def test_a_pass_over_many_users_takes_as_many_statements_as_over_one(
     dispatcher = Dispatcher(sessions, hints, Settings())
     job_rows.a_job(sessions, owner="u0", gpus=1)
     assert dispatcher.run() == 1
-    statements: list[str] = []
-
-    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        statements.append(statement)
-
-    def cost() -> int:
-        statements.clear()
-        assert dispatcher.run() == 0
-        return len(statements)
-
-    event.listen(engine, "before_cursor_execute", count)
     job_rows.a_job(sessions, owner="u0", gpus=1)
-    of_one = cost()
+    statements: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
+    assert dispatcher.run() == 0
+    of_one = len(statements)
     for number in range(1, 30):
         job_rows.a_job(sessions, owner=f"u{number}", gpus=1)
-    assert cost() == of_one
+    statements.clear()
+    assert dispatcher.run() == 0
+    assert len(statements) == of_one

@@ -1,33 +1,24 @@
 """How a pass of the dispatcher respects the quotas of projects."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, insert, select
+from sqlalchemy import event, func, insert
 from sqlalchemy.engine import Engine
-from sqlalchemy.orm import Session
 
 from jobs.data import artifacts
-from jobs.db.engine import Sessions, engine_for, sessions_for
-from jobs.db.tables import Attempt, ProjectUsage
+from jobs.db.engine import Sessions
+from jobs.db.tables import ProjectUsage
 from jobs.lifecycle import retention, store
-from jobs.lifecycle.store import Lease
 from jobs.model.states import Status
 from jobs.people import projects
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.scheduling.queue import Standing, standings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.dispatcher.live_attempts import complete
+from tests.integration.worker.dispatcher.live_attempts import placed_jobs, standing
 from worker import dispatcher as dispatcher_module
 from worker.dispatcher import Dispatcher
-
-
-@pytest.fixture
-def dispatcher(sessions: Sessions, hints: Hints) -> Dispatcher:
-    return Dispatcher(sessions, hints, Settings())
 
 
 def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
@@ -35,15 +26,10 @@ def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
         projects.create(session, name, **values)
 
 
-def leases_by_job(sessions: Sessions) -> dict[str, Lease]:
-    """The live attempts by their jobs."""
+def storage_gb(sessions: Sessions) -> float:
+    """What the jobs of the project keep."""
     with sessions() as session:
-        rows = session.scalars(select(Attempt).where(Attempt.ended_at.is_(None)).order_by(Attempt.id))
-        return {one.job_id: Lease(one.id, str(one.token), one.job_id, one.number) for one in rows}
-
-
-def standings_of(session: Session, *job_ids: str) -> dict[str, Standing]:
-    return standings(session, job_ids, host_timeout_s=60)
+        return projects.state_of(session, "vision").usage.storage_gb
 
 
 def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: bool = False) -> None:
@@ -68,19 +54,17 @@ def test_a_project_that_keeps_too_much_gets_no_slots_until_files_are_removed(
             store.touch(session, job_id, ended_at=func.now(), **sizes)
     waiting, other = job_rows.a_job(sessions, gpus=1, project="vision"), job_rows.a_job(sessions, gpus=1)
     assert dispatcher.run() == 1
-    assert list(leases_by_job(sessions)) == [other]
-    with sessions() as session:
-        reason = standings(session, [waiting], host_timeout_s=60)[waiting].reason
-        assert projects.state_of(session, "vision").usage.storage_gb == 3
+    assert placed_jobs(sessions) == [other]
+    assert storage_gb(sessions) == 3
     kept = f"its project vision keeps 3 of 3 GB, the most by job {large} (2 GB)"
-    assert reason == f"{kept}; it continues when files of jobs are removed"
+    assert standing(sessions, waiting).reason == f"{kept}; it continues when files of jobs are removed"
     with sessions.begin() as session:
         artifacts.remove_artifacts(session, large)
     assert dispatcher.run() == 1
-    assert set(leases_by_job(sessions)) == {other, waiting}
+    assert placed_jobs(sessions) == [other, waiting]
+    assert storage_gb(sessions) == 1
     with sessions() as session:
         assert retention.ended_long_ago(session, [small, large], keep_days=30) == {large}
-        assert projects.state_of(session, "vision").usage.storage_gb == 1
 
 
 def test_a_job_that_keeps_files_goes_on_in_a_full_project(sessions: Sessions, dispatcher: Dispatcher) -> None:
@@ -92,36 +76,12 @@ def test_a_job_that_keeps_files_goes_on_in_a_full_project(sessions: Sessions, di
     with sessions.begin() as session:
         for job_id in (preempted, later):
             store.touch(session, job_id, checkpoint_bytes=4_000_000_000)
-        reasons = {job_id: one.reason for job_id, one in standings_of(session, waiting, preempted, later).items()}
-    assert reasons[waiting].startswith("its project vision keeps 8 of 3 GB, all by jobs that have not ended;")
-    assert reasons[preempted] == "is next"
-    assert reasons[later] == "its project vision has 0 of 1 slots in use, and other jobs of the project come first"
+    reasons = [standing(sessions, job_id).reason for job_id in (waiting, preempted, later)]
+    assert reasons[0].startswith("its project vision keeps 8 of 3 GB, all by jobs that have not ended;")
+    assert reasons[1] == "is next"
+    assert reasons[2] == "its project vision has 0 of 1 slots in use, and other jobs of the project come first"
     assert dispatcher.run() == 1
-    assert list(leases_by_job(sessions)) == [preempted]
-
-
-def test_many_dispatchers_together_do_not_exceed_a_quota(sessions: Sessions, database: str, broker: str) -> None:
-    a_project(sessions, max_slots=5)
-    job_rows.a_host(sessions, slots=16)
-    for _ in range(20):
-        job_rows.a_job(sessions, gpus=1, project="vision")
-    engines, most = [engine_for(database) for _ in range(4)], 0
-    hints = Hints(broker)
-    dispatchers = [Dispatcher(sessions_for(engine), hints, Settings()) for engine in engines]
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(6):
-            runs = [pool.submit(one.run) for one in dispatchers * 2]
-            for run in runs:
-                run.result(120)
-            running = leases_by_job(sessions)
-            most = max(most, len(running))
-            for lease in list(running.values())[:2]:
-                complete(sessions, lease)
-    hints.close()
-    for engine in engines:
-        engine.dispose()
-    assert most == 5
-    assert job_rows.count(sessions, Attempt) == 5 + 5 * 2
+    assert placed_jobs(sessions) == [preempted]
 
 
 def test_used_up_gpu_hours_hold_back_only_new_attempts(sessions: Sessions, dispatcher: Dispatcher) -> None:
@@ -134,7 +94,7 @@ def test_used_up_gpu_hours_hold_back_only_new_attempts(sessions: Sessions, dispa
     job_rows.a_job(sessions, project="vision")
     unlimited_job = job_rows.a_job(sessions)
     assert dispatcher.run() == 1
-    assert set(leases_by_job(sessions)) == {first, unlimited_job}
+    assert placed_jobs(sessions) == [first, unlimited_job]
 
 
 def test_nobody_makes_room_for_a_job_held_back_by_its_quota(sessions: Sessions, dispatcher: Dispatcher) -> None:
@@ -165,7 +125,7 @@ def test_a_long_queue_of_one_project_does_not_block_jobs_of_another(
         job_rows.a_job(sessions, gpus=2, project="small", priority=80)  # none of them ever fits
     last = job_rows.a_job(sessions, gpus=1, priority=10)
     assert dispatcher.run() == 2
-    assert set(leases_by_job(sessions)) == {first[0], last}
+    assert placed_jobs(sessions) == [first[0], last]
 
 
 @pytest.mark.parametrize(("quota", "placed"), [({"max_slots": 1}, 2), ({"max_storage_gb": 0}, 1)])

@@ -7,22 +7,19 @@ from sqlalchemy import func, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import pause, request_cancel
 from jobs.model.states import EndReason
 from tests.integration.jobs import job_rows
-from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases, placed_jobs
+from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, live_leases, placed_jobs
+from worker.dispatcher import Dispatcher
 
 
-def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(sessions: Sessions, dispatcher: Dispatcher) -> None:
     """One that does not makes room for it."""
     job_rows.a_host(sessions, slots=4)
     busy = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, time_limit_s=1000), slots=[0])
     large = job_rows.a_job(sessions, gpus=4)
     unknown, long, short = (job_rows.a_job(sessions, gpus=1, time_limit_s=limit_s) for limit_s in (None, 2000, 500))
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 1
     passing = live_leases(sessions)[1]
     assert passing.job_id == short
@@ -30,7 +27,7 @@ def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
     assert due_at is not None
     assert 900 < (due_at - job_rows.the_attempt(sessions, passing).created_at).total_seconds() <= 1000
     assert job_rows.reservations(sessions) == {"ha": large}
-    complete(sessions, busy, EndReason.CANCELLED)  # so nobody knows how long such a job runs
+    job_rows.end_attempt(sessions, busy, EndReason.CANCELLED)  # so nobody knows how long such a job runs
     assert dispatcher.run() == 0
     assert job_rows.the_attempt(sessions, passing).preempted_for is None
     with sessions.begin() as session:
@@ -38,19 +35,17 @@ def test_a_blocked_job_is_passed_only_by_jobs_that_end_in_time(
         session.execute(update(Attempt).where(Attempt.id == passing.attempt_id).values(due_at=past))
     assert dispatcher.run() == 0
     assert job_rows.the_attempt(sessions, passing).preempted_for == f"job {large}"
-    complete(sessions, passing, EndReason.CANCELLED)
+    job_rows.end_attempt(sessions, passing, EndReason.CANCELLED)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [large]
     assert job_rows.reservations(sessions) == {"ha": unknown}
-    complete(sessions, live_leases(sessions)[0])
+    job_rows.end_attempt(sessions, live_leases(sessions)[0])
     assert dispatcher.run() == 2
     assert placed_jobs(sessions) == [unknown, long]
     assert job_rows.reservations(sessions) == {"ha": None}
 
 
-def test_a_huge_time_limit_of_an_old_job_does_not_break_a_pass(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_a_huge_time_limit_of_an_old_job_does_not_break_a_pass(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, slots=2)
     job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1), slots=[0])
     job_rows.a_job(sessions, gpus=2)
@@ -58,12 +53,12 @@ def test_a_huge_time_limit_of_an_old_job_does_not_break_a_pass(
     with sessions.begin() as session:
         endless = Job.spec.concat({"time_limit_s": 1e300})
         session.execute(update(Job).where(Job.id != short).values(spec=endless))
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
     assert short in placed_jobs(sessions)
     assert job_rows.the_attempt(sessions, live_leases(sessions)[1]).due_at is not None
 
 
-def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
+def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, slots=2)
     for took_s in (20, 30):
         job_rows.add_past_run(sessions, took_s=took_s, gpus=1, epochs=3)
@@ -71,22 +66,13 @@ def test_the_expected_time_comes_from_comparable_past_jobs(sessions: Sessions, m
     job_rows.a_job(sessions, gpus=2)
     job_rows.a_job(sessions, gpus=1, epochs=4)
     like_those = job_rows.a_job(sessions, gpus=1, epochs=3)
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
     assert placed_jobs(sessions)[1:] == [like_those]
-
-
-def test_a_restart_goes_to_its_last_host(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
-    for name in ("ha", "hb", "hc"):
-        job_rows.a_host(sessions, name)
-    first = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
-    complete(sessions, first, EndReason.RANK_FAILED)
-    assert make_dispatcher().run() == 1
-    assert job_rows.the_attempt(sessions, live_leases(sessions)[0]).host == "hb"
 
 
 @pytest.mark.parametrize("state", ["paused", "being cancelled"])
 def test_a_job_waits_for_a_leaving_attempt_instead_of_preempting_another(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, state: str
+    sessions: Sessions, dispatcher: Dispatcher, state: str
 ) -> None:
     job_rows.a_host(sessions, slots=4)
     leaving = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=2, priority=90), slots=[0, 1])
@@ -94,10 +80,9 @@ def test_a_job_waits_for_a_leaving_attempt_instead_of_preempting_another(
     urgent = job_rows.a_job(sessions, gpus=2)
     with sessions.begin() as session:
         (pause if state == "paused" else request_cancel)(session, leaving.job_id)
-    dispatcher = make_dispatcher()
     assert dispatcher.run() == 0
     assert job_rows.the_attempt(sessions, low).preempt_requested_at is None
-    complete(sessions, leaving, EndReason.PAUSED)
+    job_rows.end_attempt(sessions, leaving, EndReason.PAUSED)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [low.job_id, urgent]
 
@@ -113,10 +98,18 @@ def test_a_restart_after_a_lost_host_uses_fewer_gpus(sessions: Sessions, make_di
     assert dispatcher.run() == 1
     (first,) = live_leases(sessions)
     job_rows.host_went_silent(sessions, "large", for_s=31)
-    with sessions.begin() as session:
-        leases.end(session, first, EndReason.HOST_LOST)
+    job_rows.end_attempt(sessions, first, EndReason.HOST_LOST, releases=False)
     assert dispatcher.run() == 1
     (second,) = live_leases(sessions)
     assert job_rows.holders(sessions, "small") == [second.attempt_id, second.attempt_id, None]  # 3 do not divide 8
     assert job_rows.the_attempt(sessions, second).gpus == 2
     assert job_rows.the_job(sessions, job_id).gpus == 4
+
+
+def test_a_restart_goes_to_its_last_host(sessions: Sessions, dispatcher: Dispatcher) -> None:
+    for name in ("ha", "hb", "hc"):
+        job_rows.a_host(sessions, name)
+    first = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
+    job_rows.end_attempt(sessions, first, EndReason.RANK_FAILED)
+    assert dispatcher.run() == 1
+    assert job_rows.the_attempt(sessions, live_leases(sessions)[0]).host == "hb"

@@ -9,12 +9,12 @@ from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, StartForecast
-from jobs.lifecycle.store import pause, request_cancel
+from jobs.lifecycle.store import pause
 from jobs.runtime.settings import Settings
 from jobs.scheduling.forecast_rows import expected_starts_s, forecast_accuracy
-from jobs.scheduling.queue import standings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, complete, live_leases
+from tests.integration.worker.dispatcher.live_attempts import began, live_leases, standing
+from worker.dispatcher import Dispatcher
 from worker.forecaster import LOCK, Forecaster
 
 MakeForecaster = Callable[..., Forecaster]
@@ -38,11 +38,11 @@ def starts_s(sessions: Sessions, *job_ids: str) -> dict[str, float]:
 
 
 def test_a_job_starts_when_the_attempt_before_it_says_that_it_ends(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, make_forecaster: MakeForecaster
+    sessions: Sessions, dispatcher: Dispatcher, make_forecaster: MakeForecaster
 ) -> None:
     job_rows.a_host(sessions)
     first = job_rows.a_job(sessions)
-    dispatcher, forecaster = make_dispatcher(), make_forecaster()
+    forecaster = make_forecaster()
     assert dispatcher.run() == 1
     says(sessions, first, eta_s=500.0)
     second, too_wide, paused = job_rows.a_job(sessions), job_rows.a_job(sessions, gpus=4), job_rows.a_job(sessions)
@@ -52,14 +52,12 @@ def test_a_job_starts_when_the_attempt_before_it_says_that_it_ends(
     assert starts_s(sessions, second) == {}
     forecaster.once()
     assert starts_s(sessions, second, too_wide, paused, first) == {second: 500.0}
-    with sessions() as session:
-        standing = standings(session, [second, paused], host_timeout_s=60)
-    assert (standing[second].starts_in_s, standing[paused].starts_in_s) == (500.0, None)
+    assert [standing(sessions, job_id).starts_in_s for job_id in (second, paused)] == [500.0, None]
 
     says(sessions, first, eta_s=90.0)
     forecaster.once()
     assert starts_s(sessions, second) == {second: 90.0}
-    complete(sessions, live_leases(sessions)[0])
+    job_rows.end_attempt(sessions, live_leases(sessions)[0])
     assert dispatcher.run() == 1
     assert starts_s(sessions, second) == {}
     forecaster.once()
@@ -75,11 +73,11 @@ def test_a_job_starts_when_the_attempt_before_it_says_that_it_ends(
 
 
 def test_old_forecasts_are_not_shown_and_those_of_waits_without_a_start_are_removed(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, make_forecaster: MakeForecaster
+    sessions: Sessions, dispatcher: Dispatcher, make_forecaster: MakeForecaster
 ) -> None:
     job_rows.a_host(sessions)
     first = job_rows.a_job(sessions)
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
     says(sessions, first, eta_s=500.0)
     second, third = job_rows.a_job(sessions), job_rows.a_job(sessions)
     forecaster = make_forecaster()
@@ -92,7 +90,7 @@ def test_old_forecasts_are_not_shown_and_those_of_waits_without_a_start_are_remo
     assert expected_s[second] == 500.0 < expected_s[third]
     with sessions.begin() as session:
         session.execute(update(StartForecast).values(shown_until=func.now()))
-        request_cancel(session, third)
+    job_rows.cancel(sessions, third)
     assert starts_s(sessions, second, third) == {}
     forecaster.once()
     assert starts_s(sessions, second, third).keys() == {second}
@@ -100,19 +98,15 @@ def test_old_forecasts_are_not_shown_and_those_of_waits_without_a_start_are_remo
 
 
 def test_jobs_of_a_fair_queue_are_expected_to_take_the_slots_of_long_ones(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, make_forecaster: MakeForecaster
+    sessions: Sessions, dispatcher: Dispatcher, make_forecaster: MakeForecaster
 ) -> None:
     """The attempt is left undisturbed for its quantum, and then makes room."""
     job_rows.a_host(sessions)
     long = job_rows.a_job(sessions, time_limit_s=90_000)
-    assert make_dispatcher().run() == 1
+    assert dispatcher.run() == 1
     says(sessions, long, eta_s=80_000.0)
+    began(sessions, live_leases(sessions)[0], ago_s=400)
     with sessions.begin() as session:
-        session.execute(
-            update(Attempt).values(
-                created_at=func.now() - timedelta(seconds=400), started_at=func.now() - timedelta(seconds=395)
-            )
-        )
         session.execute(update(Job).where(Job.id == long).values(level=1))
     new = job_rows.a_job(sessions, owner="ann")
     make_forecaster().once()
