@@ -28,13 +28,7 @@ found = [gpu.uuid for gpu in gpus]
 print(json.dumps({"found": found, "in_use": is_in_use("GPU-00"), "read": [asdict(gpu.read()) for gpu in gpus]}))
 """
 WELL = GpuReading(
-    percent=97.0,
-    memory_bytes=7 << 30,
-    power_w=412.5,
-    temperature_c=61.0,
-    sm_clock_mhz=1980.0,
-    throttle=4,
-    processes=0,
+    percent=97.0, memory_bytes=7 << 30, power_w=412.5, temperature_c=61.0, sm_clock_mhz=1980.0, throttle=4, processes=0
 )
 NOTHING = GpuReading()
 
@@ -47,13 +41,10 @@ def look_in_process(folder: Path, letters: str = "") -> dict[str, Any]:
     return found
 
 
-def test_the_binding_loads_the_library_that_the_system_finds(drivers: dict[str, Path]) -> None:
+def test_the_binding_loads_the_library_that_the_system_finds(drivers: dict[str, Path], tmp_path: Path) -> None:
     host = look_in_process(drivers["new"], "wp")
     assert host["found"] == ["GPU-00", "GPU-01"]
     assert host["read"] == [asdict(WELL), asdict(replace(WELL, processes=1))]
-
-
-def test_a_host_without_the_library_has_no_gpus(tmp_path: Path) -> None:
     (tmp_path / "libnvidia-ml.so.1").write_text("not a library")
     assert look_in_process(tmp_path) == {"found": [], "in_use": False, "read": []}
 
@@ -77,26 +68,20 @@ def test_a_driver_with_an_impossible_count_has_no_gpus(cards: Cards, monkeypatch
     assert find_gpus() == []
 
 
-def test_an_unsupported_metric_is_unknown_and_logged_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unsupported_metric_and_an_impossible_value_are_unknown_and_logged_once(
+    cards: Cards, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
-    cards("wu")
-    well, unsupported = find_gpus()
+    cards("wug")
+    well, unsupported, garbage = find_gpus()
     for _ in range(3):
-        assert (well.read(), unsupported.read()) == (WELL, NOTHING)
-    warnings = [message for message in caplog.messages if "GPU 1 (GPU-01) does not report its" in message]
-    assert len(warnings) == len(set(warnings)) == 9
+        assert (well.read(), unsupported.read(), garbage.read()) == (WELL, NOTHING, NOTHING)
+    assert not is_in_use("GPU-02")
+    for number in (1, 2):  # the name, the MIG mode, and seven metrics
+        messages = [message for message in caplog.messages if f"GPU {number} " in message]
+        assert len(messages) == len(set(messages)) == 9, messages
+    assert any("does not report its percent: 4000000000, of at most 100" in message for message in caplog.messages)
     assert "GPU 0" not in caplog.text
-
-
-def test_an_impossible_value_is_unknown_and_logged_once(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
-    cards("gw")
-    garbage, well = find_gpus()
-    for _ in range(3):
-        assert (garbage.read(), well.read()) == (NOTHING, WELL)
-    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert len(warnings) == len(set(warnings)) == 9  # the name, the MIG mode, and seven metrics
-    assert any("does not report its percent: 4000000000, of at most 100" in message for message in warnings)
-    assert not is_in_use("GPU-00")
 
 
 def test_a_failure_of_the_binding_makes_only_one_metric_unknown(cards: Cards, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,14 +159,10 @@ def test_a_host_reports_how_its_cards_are_connected(cards: Cards) -> None:
     info = gpu_info(find_gpus())
     assert info["driver"] == {"version": "550.54.15", "cuda": "12.4"}
     assert info["gpus"][8] == {
-        "index": 8,
-        "uuid": "GPU-08",
-        "name": "Stub H200",
-        "memory_bytes": 150 << 30,
-        "mig": False,
-        "cpus": "64-79",
+        "index": 8, "uuid": "GPU-08", "name": "Stub H200", "memory_bytes": 150 << 30, "mig": False, "cpus": "64-79",
         "numa_node": 1,
-    }
+    }  # fmt: skip
+    assert [ranges(numbers) for numbers in ([], [3], [0, 1, 2, 3, 8, 10, 11])] == ["", "3", "0-3,8,10-11"]
     pairs = {tuple(pair["gpus"]): (pair["nvlinks"], pair["pcie"]) for pair in info["topology"]}
     assert len(info["topology"]) == len(pairs) == 16 * 15 // 2
     assert pairs[0, 1] == (2, "multiple")  # to each other
@@ -189,7 +170,3 @@ def test_a_host_reports_how_its_cards_are_connected(cards: Cards) -> None:
     assert pairs[2, 3] == (4, "multiple")  # through the switch
     assert pairs[2, 8] == (4, "system")
     assert pairs[2, 15] == (0, None)
-
-
-def test_ranges_are_written_as_linux_does() -> None:
-    assert [ranges(numbers) for numbers in ([], [3], [0, 1, 2, 3, 8, 10, 11])] == ["", "3", "0-3,8,10-11"]

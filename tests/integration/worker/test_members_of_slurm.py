@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark
 from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
+from worker.sampling.node_sampler import match
 
 MEMBER = [sys.executable, "-m", "worker.member"]
 LEASE = Lease(1, "token", "j", 1)
@@ -154,3 +156,22 @@ def test_a_node_that_cannot_run_a_member_is_faulty_and_says_why(start: Start) ->
         start(given="1")
     refusing = Members(failure=refusal.value)
     assert (refusing.why_lost(), refusing.faulty_host(f"no rank started: {refusal.value}")) == (None, "n1")
+
+
+CARDS = [SimpleNamespace(index=index, uuid=f"GPU-{index}abc") for index in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("named", "found", "indices"),
+    [
+        (["2", "3"], CARDS, [2, 3]),  # all cards are seen: the numbers are NVML's own
+        (["0", "1"], CARDS[2:], [2, 3]),  # control groups hide the others: Slurm counts from 0
+        (["GPU-3abc", "GPU-1"], CARDS, [3, 1]),
+        (["7", "GPU-9"], CARDS, [None, None]),
+        (["0"], [], [None]),
+    ],
+)
+def test_a_rank_has_the_card_that_slurm_names(
+    named: list[str], found: list[SimpleNamespace], indices: list[int | None]
+) -> None:
+    assert [None if gpu is None else gpu.index for gpu in match(named, found)] == indices  # type: ignore[arg-type]

@@ -11,8 +11,7 @@ from sqlalchemy import text, update
 from sqlalchemy.exc import OperationalError
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Job, Slot
-from jobs.lifecycle import leases
+from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle.store import Lease, touch
 from jobs.model.records import rank_records_name
 from jobs.model.states import EndReason
@@ -33,11 +32,11 @@ def write_step(paths: AttemptPaths, rank: int, step: int, epoch: int) -> None:
         file.write(step_line(step, epoch))
 
 
-def start_ranks(start: Start, lease: Lease) -> None:
+def start_ranks(start: Start, lease: Lease, *, ranks: int = 2) -> None:
     mark = mark_of(lease.job_id, lease.number)
-    for rank in range(2):
+    for rank in range(ranks):
         start("exec sleep 60", HORA_ATTEMPT=mark, HOROVOD_RANK=str(rank))
-    until(lambda: len(pids_with_mark(mark)) == 2)
+    until(lambda: len(pids_with_mark(mark)) == ranks)
 
 
 def test_each_leased_slot_gets_a_row_with_the_newest_step(sessions: Sessions, start: Start, sampler: Sampler) -> None:
@@ -65,13 +64,8 @@ def test_each_leased_slot_gets_a_row_with_the_newest_step(sessions: Sessions, st
 def test_the_slots_of_a_mirrored_job_share_what_its_one_rank_uses(
     sessions: Sessions, start: Start, sampler: Sampler
 ) -> None:
-    lease = job_rows.a_running_attempt(sessions)
-    with sessions.begin() as session:
-        spec = Job.spec.concat({"strategy": "mirrored"})
-        session.execute(update(Job).where(Job.id == lease.job_id).values(spec=spec))
-    mark = mark_of(lease.job_id, lease.number)
-    start("exec sleep 60", HORA_ATTEMPT=mark, HOROVOD_RANK="0")
-    until(lambda: len(pids_with_mark(mark)) == 1)
+    lease = job_rows.a_running_attempt(sessions, strategy="mirrored")
+    start_ranks(start, lease, ranks=1)
     assert sampler.sample() == sampler.sample() == 2
     rows = stored_samples(sessions)
     assert [(row.rank, row.slot) for row in rows] == [(0, 0), (1, 1)] * 2
@@ -86,18 +80,11 @@ def test_the_step_in_the_file_of_a_rank_takes_precedence_over_stored_progress(
     with sessions.begin() as session:
         touch(session, lease.job_id, progress={"step": 40, "epoch": 2})
     sampler.sample()
-    paths = paths_of(tmp_path, lease.job_id, lease.number)
-    write_step(paths, 0, 57, 3)
+    write_step(paths_of(tmp_path, lease.job_id, lease.number), 0, 57, 3)
     sampler.sample()
-    write_step(paths, 0, 58, 3)
-    sampler.sample()
-    assert [(row.rank, row.step, row.epoch) for row in stored_samples(sessions)] == [
-        (0, 40, 2), (1, 40, 2),
-        (0, 57, 3), (1, 40, 2),
-        (0, 58, 3), (1, 40, 2),
-    ]  # fmt: skip
-    figures = {(row.cpu_percent, row.memory_bytes) for row in stored_samples(sessions)}
-    assert figures == {(None, None)}, "no rank is up"
+    rows = stored_samples(sessions)
+    assert [(row.step, row.epoch) for row in rows] == [(40, 2), (40, 2), (57, 3), (40, 2)]
+    assert {(row.cpu_percent, row.memory_bytes) for row in rows} == {(None, None)}, "no rank is up"
 
 
 def test_a_member_host_reads_the_step_from_its_own_file(
@@ -106,12 +93,11 @@ def test_a_member_host_reads_the_step_from_its_own_file(
     job_rows.a_host(sessions, "hb", slots=1)
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
-        moved = {"host": "hb", "index": 0}
         session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=lease.attempt_id, rank=2))
-    sampler = make_sampler(host=moved["host"])
+    paths, sampler = paths_of(tmp_path, lease.job_id, lease.number), make_sampler(host="hb")
     sampler.sample()
-    write_step(paths_of(tmp_path, lease.job_id, lease.number), 2, 1, 1)  # the lead's copy, if the folder is shared
-    write_step(paths_of(tmp_path, lease.job_id, lease.number).of_member("hb"), 2, 9, 1)
+    write_step(paths, 2, 1, 1)  # the lead's copy, if the folder is shared
+    write_step(paths.of_member("hb"), 2, 9, 1)
     sampler.sample()
     assert [(row.host, row.rank, row.step) for row in stored_samples(sessions)] == [("hb", 2, None), ("hb", 2, 9)]
 
@@ -145,9 +131,7 @@ def test_readings_wait_for_an_unreachable_database_and_keep_their_time(
         for _ in range(3):
             assert sampler.sample() == 0  # the database is not tried for a while
     after = datetime.now(UTC)
-    with sessions.begin() as session:
-        leases.end(session, over, EndReason.LEASE_EXPIRED)
-        leases.release(session, over.attempt_id)
+    job_rows.end_attempt(sessions, over, EndReason.LEASE_EXPIRED)
     next_lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=(2, 3))
     sampler._away_until = 0.0
     assert sampler.sample() == 2 * 5 + 2

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from worker.sampling import host_readings
-from worker.sampling.host_readings import HostReading, HostReadings, Moved, disk_bytes, memory_in_use, network_bytes
+from worker.sampling.host_readings import HostReading, HostReadings, Moved, disk_bytes, network_bytes
 
 STAT = "cpu  100 0 50 800 50 0 0 0 7 7\ncpu0 100 0 50 800 50 0 0 0 7 7\nintr 1 2 3\n"
 MEMINFO = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    600 kB\nBuffers:           1 kB\n"
@@ -24,23 +24,13 @@ DISKS = """   7       0 loop0 5 0 5 0 5 0 5 0 0 0 0 0 0 0 0 0 0
 """
 
 
-def test_only_interfaces_with_hardware_are_counted() -> None:
+def test_only_interfaces_and_disks_with_hardware_are_counted_and_all_interfaces_of_a_container_but_loopback() -> None:
     assert network_bytes(NET.encode(), {"eth0", "eth1"}.__contains__) == Moved(1010, 220)
-
-
-def test_container_counts_all_interfaces_except_loopback() -> None:
     assert network_bytes(NET.encode(), lambda _: False) == Moved(1510, 720)
     only_loopback = "\n".join(NET.splitlines()[:3])
     assert network_bytes(only_loopback.encode(), lambda _: False) is None
-
-
-def test_disks_are_counted_without_their_partitions_loops_and_volumes() -> None:
     assert disk_bytes(DISKS.encode(), {"nvme0n1", "sda"}.__contains__) == Moved(1008 * 512, 3016 * 512)
     assert disk_bytes(DISKS.encode(), lambda _: False) is None
-
-
-def test_memory_in_use_is_total_minus_available() -> None:
-    assert memory_in_use(MEMINFO.encode()) == 400 * 1024
 
 
 @pytest.fixture
