@@ -11,7 +11,6 @@ from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import WebhookDelivery
-from jobs.lifecycle.store import request_cancel
 from jobs.model.scopes import Scope
 from jobs.outward.webhooks import store
 from jobs.outward.webhooks.retries import Answer, Verdict, verdict_of
@@ -26,7 +25,7 @@ from worker.outward.notifier import Notifier
 
 ANN = "mailto:ann@example.org"
 PAYLOAD: dict[str, Any] = {"event": "ping", "delivery": 7, "webhook": "5d8w", "at": "2030-01-01T12:00:00+00:00"}
-RIGHT, WRONG = "ann:p%40ss%2Fword@", "ann:hush@"
+RIGHT = "ann:p%40ss%2Fword@"
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return self_signed(tmp_path_factory.mktemp("tls"), "IP:127.0.0.1")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server_tls(certificate: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -60,38 +59,35 @@ def send(config: Settings, *, trust: ssl.SSLContext | None = None, limit_s: floa
     return Mailer(config.mail_rules, limit_s=limit_s, trust=trust).send(ANN, PAYLOAD)
 
 
-def test_a_mail_goes_over_starttls_with_a_password(server_tls: ssl.SSLContext, trust: ssl.SSLContext) -> None:
+def test_a_mail_goes_over_starttls_with_a_password_or_over_tls_from_the_beginning(
+    server_tls: ssl.SSLContext, trust: ssl.SSLContext
+) -> None:
     with serving_mail(tls=server_tls) as server:
         answer = send(settings_for(server.port, login=RIGHT, tls="&starttls=required"), trust=trust)
     assert answer == Answer(250)
     ((sender, recipients, mail),) = server.mails
     assert (sender, recipients, server.logins) == ("hora@example.org", ["ann@example.org"], ["right"])
     assert (mail["Subject"], mail["Hora-Event"], mail["To"]) == ("Hora can reach you", "ping", "ann@example.org")
-
-
-def test_a_mail_goes_over_tls_from_the_beginning(server_tls: ssl.SSLContext, trust: ssl.SSLContext) -> None:
     with serving_mail(tls=server_tls, from_the_beginning=True) as server:
         assert send(settings_for(server.port, scheme="smtps", tls=""), trust=trust) == Answer(250)
     assert len(server.mails) == 1
 
 
-def test_nothing_is_sent_without_the_security_that_was_asked_for(
-    server: MailServer, server_tls: ssl.SSLContext
+def test_nothing_is_sent_without_the_security_that_was_asked_for_or_with_a_wrong_password(
+    server: MailServer, server_tls: ssl.SSLContext, trust: ssl.SSLContext
 ) -> None:
+    plain = send(settings_for(server.port, login=RIGHT, tls=""))
     with serving_mail(tls=server_tls) as other:
         untrusted = send(settings_for(other.port, login=RIGHT, tls=""))
+        assert (server.logins, other.logins) == ([], [])
+        wrong = send(settings_for(other.port, login="ann:hush@", tls=""), trust=trust)
     assert (untrusted.error or "").startswith("the certificate of the mail server is not trusted")
-    plain = send(settings_for(server.port, login=RIGHT, tls=""))
     assert plain.error == "the mail server does not offer what HORA_SMTP_URL asks for: STARTTLS, or a password"
-    assert (server.mails, server.logins, other.mails, other.logins) == ([], [], [], [])
-    assert {verdict_of(answer, 1) for answer in (untrusted, plain)} == {Verdict.AGAIN}
-
-
-def test_a_wrong_password_is_said_without_the_password(server_tls: ssl.SSLContext, trust: ssl.SSLContext) -> None:
-    with serving_mail(tls=server_tls) as server:
-        answer = send(settings_for(server.port, login=WRONG, tls=""), trust=trust)
-    assert answer.error == "the mail server refused the user and password of HORA_SMTP_URL with 535"
-    assert (answer.status_code, verdict_of(answer, 1), server.mails) == (535, Verdict.AGAIN, [])
+    assert (wrong.status_code, wrong.error) == (
+        535, "the mail server refused the user and password of HORA_SMTP_URL with 535",
+    )  # fmt: skip
+    assert {verdict_of(answer, 1) for answer in (untrusted, plain, wrong)} == {Verdict.AGAIN}
+    assert (server.mails, other.mails) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,6 @@ def test_a_wrong_password_is_said_without_the_password(server_tls: ssl.SSLContex
         ("550 5.1.1 no such user", "250 OK", Verdict.FAILED, "the mail server refused the address with 550"),
         ("250 OK", "452 4.3.1 full", Verdict.AGAIN, "the mail server refused the mail with 452"),
         ("250 OK", "554 5.7.1 spam", Verdict.FAILED, "the mail server refused the mail with 554"),
-        ("421 4.3.2 closing", "250 OK", Verdict.AGAIN, "the mail server refused the address with 421"),
     ],
 )
 def test_a_refusal_says_whether_another_try_helps(
@@ -142,9 +137,7 @@ def test_the_outbox_sends_mail_again_after_greylisting(database: str, sessions: 
     with sessions.begin() as session:
         store_token(session, "hora_me", user="me", scope=Scope.SUBMIT)
         store.create(session, owner="me", url=ANN, events=["job.ended"], project=None, format_="mail")
-    job_id = job_rows.a_job(sessions, name="chips")
-    with sessions.begin() as session:
-        request_cancel(session, job_id)
+    job_rows.cancel(sessions, job_rows.a_job(sessions, name="chips"))
     server.to_recipient = lambda _: "250 OK" if server.tried[1:] else "451 4.7.1 come again"
     url = settings_for(server.port).smtp_url
     notifier = Notifier(sessions, Settings(database_url=database, smtp_url=url, notify_period_s=0.02))
@@ -165,9 +158,6 @@ def test_the_outbox_sends_mail_again_after_greylisting(database: str, sessions: 
         notifier.stop()
         notifier.join(120)
     assert (first.status_code, first.attempts) == (451, 1)
-    assert pause_s is not None
-    assert pause_s > 2  # longer than the first pause of other webhooks
-    row = the_delivery()
-    assert (row.status_code, row.attempts, row.error, row.delivered_at is not None) == (250, 2, None, True)
+    assert (pause_s or 0) > 2  # longer than the first pause of other webhooks
     ((_, _, mail),) = server.mails
-    assert (mail["Subject"], mail["Hora-Delivery"]) == ("chips cancelled", str(row.id))
+    assert (mail["Subject"], mail["Hora-Delivery"]) == ("chips cancelled", str(first.id))

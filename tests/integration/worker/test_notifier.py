@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Webhook, WebhookDelivery
-from jobs.lifecycle.store import request_cancel
 from jobs.model.scopes import Scope
 from jobs.outward.webhooks import outbox, store
-from jobs.outward.webhooks.outbox import Claimed
 from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
-from tests.receivers import Received, Receiver, receiving
+from tests.receivers import Receiver, receiving
 from tests.waiting import until
 from worker.outward.notifier import Notifier
 
@@ -53,21 +50,14 @@ def notifying(sessions: Sessions, config: Settings) -> Iterator[None]:
         notifier.join(120)
 
 
-def a_webhook(sessions: Sessions, url: str, *, format_: str = "hora") -> tuple[str, str]:
-    """Its id and its secret."""
+def a_webhook(sessions: Sessions, url: str, *, format_: str = "hora") -> Webhook:
     with sessions.begin() as session:
         store_token(session, "hora_me", user="me", scope=Scope.SUBMIT)
-        webhook = store.create(
-            session, owner="me", url=url, events=["job.ended", "study.ended"], project=None, format_=format_
-        )
-        return webhook.id, webhook.secret
+        return store.create(session, owner="me", url=url, events=["job.ended"], project=None, format_=format_)
 
 
 def end_a_job(sessions: Sessions, **fields: Any) -> str:
-    job_id = job_rows.a_job(sessions, **fields)
-    with sessions.begin() as session:
-        request_cancel(session, job_id)
-    return job_id
+    return job_rows.cancel(sessions, job_rows.a_job(sessions, **fields)).id
 
 
 def stored_deliveries(sessions: Sessions) -> list[WebhookDelivery]:
@@ -88,41 +78,26 @@ def documented_check() -> Callable[..., bool]:
     return check
 
 
-def title_case_headers(received: Received) -> dict[str, str]:
-    """The headers as a framework names them."""
-    return {name.title(): value for name, value in received.headers.items()}
-
-
 def test_an_end_is_sent_and_signed_as_documented(
     sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    webhook, secret = a_webhook(sessions, f"{receiver.url}/hooks")
+    webhook = a_webhook(sessions, f"{receiver.url}/hooks")
     job_id = end_a_job(sessions, name="chips", labels={"team": "vision"})
     with notifying(sessions, config):
         until(all_settled(sessions), what="the delivery")
     (received,), (row,) = receiver.received, stored_deliveries(sessions)
-    raw_headers = received.headers
+    raw_headers, secret = received.headers, webhook.secret
     assert (raw_headers["hora-event"], raw_headers["hora-delivery"]) == ("job.ended", str(row.id))
     assert row.payload is not None
-    message = row.payload | {"job": {name: row.payload["job"][name] for name in ("id", "name", "status", "urls")}}
-    assert message == {
-        "event": "job.ended",
-        "delivery": row.id,
-        "webhook": webhook,
-        "at": row.created_at.isoformat(),
-        "job": {
-            "id": job_id,
-            "name": "chips",
-            "status": "cancelled",
-            "urls": {
-                "self": f"https://hora.example.com/v1/jobs/{job_id}",
-                "logs": f"https://hora.example.com/v1/jobs/{job_id}/logs",
-                "artifacts": f"https://hora.example.com/v1/jobs/{job_id}/artifacts",
-                "page": f"https://hora.example.com/jobs/{job_id}",
-            },
-        },
-    }
-    is_from_hora, headers = documented_check(), title_case_headers(received)
+    of_message = {"event": "job.ended", "delivery": row.id, "webhook": webhook.id, "at": row.created_at.isoformat()}
+    assert {name: row.payload[name] for name in of_message} == of_message
+    job = row.payload["job"]
+    assert (job["id"], job["name"], job["status"]) == (job_id, "chips", "cancelled")
+    assert (job["urls"]["self"], job["urls"]["page"]) == (
+        f"https://hora.example.com/v1/jobs/{job_id}", f"https://hora.example.com/jobs/{job_id}",
+    )  # fmt: skip
+    is_from_hora = documented_check()
+    headers = {name.title(): value for name, value in raw_headers.items()}  # as a framework names them
     monkeypatch.setattr("time.time", lambda: NOW + 200)
     assert is_from_hora(secret, headers, received.body)
     assert not is_from_hora(secret, headers, received.body + b" ")
@@ -133,44 +108,32 @@ def test_an_end_is_sent_and_signed_as_documented(
     assert secret.encode() not in received.body + repr(raw_headers).encode()
 
 
-def test_a_failed_message_is_sent_again_with_the_same_id_and_content_in_the_format_of_its_chat(
-    sessions: Sessions, receiver: Receiver, config: Settings
+def test_a_message_to_a_chat_is_sent_again_unchanged_until_the_chat_is_gone_and_no_log_names_its_secrets(
+    sessions: Sessions, receiver: Receiver, config: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    a_webhook(sessions, receiver.url, format_="slack")
+    webhook = a_webhook(sessions, f"{receiver.url}/path-of-a-secret", format_="slack")
     job_id = end_a_job(sessions, name="chips")
-    answers = [(500, b"rollup_error"), (200, b"ok")]
+    answers = [(500, b"rollup_error"), (200, b"ok"), (404, b"no_service")]
     receiver.answers = lambda _: (answers[0][0], {}, answers.pop(0)[1])
-    with notifying(sessions, config):
+    with caplog.at_level("DEBUG"), notifying(sessions, config):
         until(lambda: stored_deliveries(sessions)[0].error, what="a failed try")
         with sessions.begin() as session:  # the pause passes at once
             session.execute(update(WebhookDelivery).values(next_at=func.now()))
         until(all_settled(sessions), what="the delivery")
-    assert len({(received.headers["hora-delivery"], received.body) for received in receiver.received}) == 1
-    text = json.loads(receiver.received[1].body)["text"]
-    assert text == f"chips cancelled\n<https://hora.example.com/jobs/{job_id}|Open it in Hora>"
-    (row,) = stored_deliveries(sessions)
-    assert (row.attempts, row.status_code, row.error) == (2, 200, None)
-    assert row.delivered_at is not None
-
-
-def test_a_chat_that_is_gone_gets_nothing_more_and_nothing_names_its_secrets(
-    sessions: Sessions, receiver: Receiver, config: Settings, caplog: pytest.LogCaptureFixture
-) -> None:
-    webhook, secret = a_webhook(sessions, f"{receiver.url}/path-of-a-secret", format_="slack")
-    for _ in range(2):
         end_a_job(sessions)
-    receiver.answers = lambda _: (404, {}, b"no_service")
-    with caplog.at_level("DEBUG"), notifying(sessions, config):
         until(all_settled(sessions), what="the end of the deliveries")
-    assert [row.error for row in stored_deliveries(sessions)] == [
-        "Slack has removed this webhook, or disabled it",
-        "the receiver is gone",
-    ]
-    assert len(receiver.received) == 1
+    first, again, _ = receiver.received
+    assert (first.headers["hora-delivery"], first.body) == (again.headers["hora-delivery"], again.body)
+    text = json.loads(again.body)["text"]
+    assert text == f"chips cancelled\n<https://hora.example.com/jobs/{job_id}|Open it in Hora>"
+    delivered, failed = stored_deliveries(sessions)
+    assert (delivered.attempts, delivered.status_code, delivered.error) == (2, 200, None)
+    assert (delivered.delivered_at is not None, failed.delivered_at) == (True, None)
+    assert failed.error == "Slack has removed this webhook, or disabled it"
     with sessions() as session:
-        assert session.get_one(Webhook, webhook).disabled_at is not None
-    assert webhook in caplog.text
-    assert secret not in caplog.text
+        assert session.get_one(Webhook, webhook.id).disabled_at is not None
+    assert webhook.id in caplog.text
+    assert webhook.secret not in caplog.text
     assert "path-of-a-secret" not in caplog.text
 
 
@@ -186,31 +149,6 @@ def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
         with notifying(sessions, config):
             until(all_settled(sessions), what="all deliveries")
         assert (len(slow.received), len(receiver.received)) == (4, 4)
-
-
-class Killed(Notifier):
-    """The notifier of a worker that is killed after it has claimed a message."""
-
-    def deliver(self, _: Claimed) -> None:
-        """Neither send it nor store a result."""
-
-
-def test_another_worker_sends_the_message_of_a_killed_one(
-    sessions: Sessions, receiver: Receiver, config: Settings
-) -> None:
-    a_webhook(sessions, receiver.url)
-    end_a_job(sessions)
-    Killed(sessions, config).once()
-    with sessions.begin() as session:
-        lease = session.scalars(select(WebhookDelivery.next_at - func.now())).one()
-        assert lease is not None
-        assert lease > timedelta(seconds=60)
-        session.execute(update(WebhookDelivery).values(next_at=func.now()))  # its lease runs out
-    with notifying(sessions, config):
-        until(all_settled(sessions), what="the delivery")
-    (received,), (row,) = receiver.received, stored_deliveries(sessions)
-    assert received.headers["hora-delivery"] == str(row.id)
-    assert row.attempts == 2
 
 
 def test_the_notifier_continues_after_a_broken_database_connection(
