@@ -23,8 +23,11 @@ THIS_JOB = 7
 VARIABLES = {"SLURM_JOB_ID": str(THIS_JOB), "SLURM_JOB_NODELIST": "n1", "SLURM_TASKS_PER_NODE": "2"}
 
 
+Submit = Callable[[], list[RunAttempt]]
+
+
 @pytest.fixture
-def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[RunAttempt]]:
+def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submit:
     """Runs one attempt, which is preempted at once; returns those of the folder."""
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
@@ -43,59 +46,45 @@ def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list
     return submit
 
 
-def earlier(tmp_path: Path, *, slurm_job: int = 5, **times: datetime) -> None:
-    """An attempt that is in the folder already."""
+def earlier(tmp_path: Path, *, slurm_job: int) -> None:
+    """An attempt that is in the folder already, and has no end."""
     folder = RunFolder(tmp_path / "run")
     os.close(folder.lock())
     folder.paths(1).create()
     nodes = [RunNode(name="n2", ranks=2)]
-    reason = EndReason.PREEMPTED if "ended_at" in times else None
-    folder.store(RunAttempt(number=1, slurm_job=slurm_job, device="cpu", nodes=nodes, reason=reason, **times))
+    folder.store(RunAttempt(number=1, slurm_job=slurm_job, device="cpu", nodes=nodes, started_at=datetime.now(UTC)))
 
 
-def test_an_attempt_does_not_start_before_the_earlier_one_ended(
-    submit: Callable[[], list[RunAttempt]], tmp_path: Path
+def test_an_attempt_does_not_start_before_its_run_and_the_end_of_the_earlier_one(
+    submit: Submit, tmp_path: Path
 ) -> None:
-    submit_at = datetime.now(UTC)
-    ended_at = submit_at + timedelta(hours=1)  # by the clock of its node
-    earlier(tmp_path, started_at=ended_at, ended_at=ended_at)
-    folder = RunFolder(tmp_path / "run")
-    run = folder.open_run(spec_from(SPEC))
-    _, second = submit()
-    assert run.created_at < ended_at
-    assert (second.started_at, second.ended_at) == (ended_at, ended_at)
-
-
-def test_an_attempt_does_not_start_before_its_run(submit: Callable[[], list[RunAttempt]], tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     os.close(folder.lock())
-    created_at = datetime.now(UTC) + timedelta(hours=1)
+    created_at = datetime.now(UTC) + timedelta(hours=1)  # by the clock of its node
     run = folder.open_run(spec_from(SPEC)).model_copy(update={"created_at": created_at})
     (folder.path / "run.json").write_text(run.model_dump_json())
     (first,) = submit()
     assert (first.started_at, first.ended_at) == (created_at, created_at)
+    ended_at = created_at + timedelta(hours=1)
+    folder.store(first.model_copy(update={"ended_at": ended_at}))
+    _, second = submit()
+    assert (second.started_at, second.ended_at) == (ended_at, ended_at)
 
 
-def test_a_lost_attempt_is_ended_before_the_next_one(submit: Callable[[], list[RunAttempt]], tmp_path: Path) -> None:
-    earlier(tmp_path, started_at=datetime.now(UTC))
+@pytest.mark.parametrize("slurm_job", [5, THIS_JOB], ids=["of another job", "of this one, which Slurm requeued"])
+def test_a_lost_attempt_is_ended_before_the_next_one(
+    submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm_job: int
+) -> None:
+    monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(THIS_JOB, "", "RUNNING", "None", None, "n1")])
+    earlier(tmp_path, slurm_job=slurm_job)
     assert [(one.number, one.reason) for one in submit()] == [(1, "host_lost"), (2, "preempted")]
 
 
-def test_one_that_trains_by_the_word_of_slurm_is_left_alone(
-    submit: Callable[[], list[RunAttempt]], tmp_path: Path
-) -> None:
-    earlier(tmp_path, slurm_job=6, started_at=datetime.now(UTC))
+def test_one_that_trains_by_the_word_of_slurm_is_left_alone(submit: Submit, tmp_path: Path) -> None:
+    earlier(tmp_path, slurm_job=6)
     with pytest.raises(NotUsable, match=r"job 6 of Slurm trains in .*: submit the script again when it has ended"):
         submit()
     assert [one.reason for one in RunFolder(tmp_path / "run").attempts()] == [None]
-
-
-def test_a_job_that_slurm_requeued_does_not_wait_for_itself(
-    submit: Callable[[], list[RunAttempt]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(THIS_JOB, "", "RUNNING", "None", None, "n1")])
-    earlier(tmp_path, slurm_job=THIS_JOB, started_at=datetime.now(UTC))
-    assert len(submit()) == 2
 
 
 @pytest.mark.usefixtures("submit")

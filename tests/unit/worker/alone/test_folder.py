@@ -3,7 +3,7 @@
 import errno
 import fcntl
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -32,36 +32,32 @@ def test_it_is_closed_and_for_one_job_at_a_time(folder: RunFolder) -> None:
     os.close(folder.lock())
 
 
-@pytest.mark.parametrize("fault", [errno.ENOSYS, errno.ENOLCK])
-def test_storage_without_locks_is_refused_in_words(
-    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, fault: int
-) -> None:
+def test_storage_without_locks_is_refused_in_words(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: int) -> None:
-        raise OSError(fault, os.strerror(fault))
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(FolderInUse, match=r"has no locks \(flock\)"):
         folder.lock()
 
 
-@pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
-def test_a_folder_in_which_others_may_write_is_refused(folder: RunFolder, mode: int) -> None:
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777, 0o700])
+def test_a_folder_of_another_user_or_in_which_others_may_write_is_refused(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
     folder.path.mkdir(parents=True)
     folder.path.chmod(mode)
-    with pytest.raises(FolderRefused, match=r"other users may write in .* chmod go-w"):
+    if mode == 0o700:
+        monkeypatch.setattr(os, "geteuid", lambda: folder.path.stat().st_uid + 1)
+    refusal = "belongs to another user" if mode == 0o700 else r"other users may write in .* chmod go-w"
+    with pytest.raises(FolderRefused, match=refusal):
         folder.lock()
     assert list(folder.path.iterdir()) == []
 
 
-def test_a_folder_of_another_user_is_refused(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder.path.mkdir(parents=True, mode=0o700)
-    monkeypatch.setattr(os, "geteuid", lambda: folder.path.stat().st_uid + 1)
-    with pytest.raises(FolderRefused, match="belongs to another user"):
-        folder.lock()
-    assert list(folder.path.iterdir()) == []
-
-
-def test_links_are_not_followed_when_it_is_written(folder: RunFolder, tmp_path: Path) -> None:
+def test_links_are_not_followed_when_it_is_written_and_it_is_on_disk_before_it_has_its_name(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     os.close(folder.lock())
@@ -70,18 +66,13 @@ def test_links_are_not_followed_when_it_is_written(folder: RunFolder, tmp_path: 
         file.symlink_to(victim)
     folder.open_run(SPEC)
     (folder.paths(1).root / "attempt.json").symlink_to(victim)
-    folder.store(ATTEMPT)
-    assert (victim.read_text(), folder.attempts()) == ("precious", [ATTEMPT])
-
-
-def test_what_is_written_is_on_disk_before_it_has_its_name(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder.paths(1).create()
     calls: list[str] = []
     for name in ("fsync", "replace"):
         call = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *args, name=name, call=call: [calls.append(name), call(*args)])
     folder.store(ATTEMPT)
     assert calls[:2] == ["fsync", "replace"]
+    assert (victim.read_text(), folder.attempts()) == ("precious", [ATTEMPT])
 
 
 def test_it_is_for_one_spec_with_any_number_of_ranks(folder: RunFolder) -> None:
@@ -90,43 +81,31 @@ def test_it_is_for_one_spec_with_any_number_of_ranks(folder: RunFolder) -> None:
     assert folder.open_run(SPEC.model_copy(update={"gpus": 8})) == run
     with pytest.raises(FolderRefused, match="the run of another spec"):
         folder.open_run(SPEC.model_copy(update={"epochs": 3}))
-
-
-def test_what_is_damaged_is_named(folder: RunFolder) -> None:
-    os.close(folder.lock())
     (folder.path / "run.json").write_text("{")
     with pytest.raises(FolderRefused, match=r"run\.json is damaged"):
         folder.open_run(SPEC)
 
 
-def test_an_attempt_that_could_not_write_its_end_ended_with_its_last_record(folder: RunFolder) -> None:
-    paths = folder.paths(1)
-    paths.create(range(2))
-    folder.store(ATTEMPT)
-    assert folder.attempts() == [ATTEMPT]
-    last = datetime(2026, 1, 3, tzinfo=UTC)
-    for file in paths.records.iterdir():
-        os.utime(file, (BEGAN.timestamp(), BEGAN.timestamp()))
-    (paths.records / "rank-1.jsonl").touch()
-    os.utime(paths.records / "rank-1.jsonl", (last.timestamp(), last.timestamp()))
-    ended = folder.end_lost(ATTEMPT)
-    assert folder.attempts() == [ended]
-    assert (ended.reason, ended.ended_at, ended.is_complete) == ("host_lost", last, False)
+LAST = datetime(2026, 1, 3, tzinfo=UTC)
 
 
-def test_it_did_not_end_later_than_now_whatever_clock_the_storage_has(folder: RunFolder) -> None:
+@pytest.mark.parametrize(
+    ("written_at", "ended_at"),
+    [([BEGAN, LAST], LAST), ([], BEGAN), ([BEGAN, datetime(2999, 1, 1, tzinfo=UTC)], None)],
+    ids=["with its last record", "it wrote nothing", "by a clock that is ahead: not later than now"],
+)
+def test_an_attempt_that_could_not_write_its_end_ended_with_its_last_record(
+    folder: RunFolder, written_at: list[datetime], ended_at: datetime | None
+) -> None:
     paths = folder.paths(1)
     paths.create()
-    ahead = (datetime.now(UTC) + timedelta(hours=2)).timestamp()
-    (paths.records / "rank-1.jsonl").touch()
-    os.utime(paths.records / "rank-1.jsonl", (ahead, ahead))
-    ended_at = folder.end_lost(ATTEMPT).ended_at
-    assert ended_at is not None
-    assert ended_at <= datetime.now(UTC)
-
-
-def test_one_that_wrote_nothing_ended_when_it_began(folder: RunFolder) -> None:
-    folder.paths(1).create()
     folder.store(ATTEMPT)
-    folder.end_lost(ATTEMPT)
-    assert folder.attempts()[0].ended_at == BEGAN
+    assert folder.attempts() == [ATTEMPT]
+    for rank, at in enumerate(written_at):
+        (paths.records / f"rank-{rank}.jsonl").touch()
+        os.utime(paths.records / f"rank-{rank}.jsonl", (at.timestamp(), at.timestamp()))
+    ended = folder.end_lost(ATTEMPT)
+    assert folder.attempts() == [ended]
+    assert (ended.reason, ended.is_complete) == ("host_lost", False)
+    assert ended.ended_at is not None
+    assert ended.ended_at == ended_at or (ended_at is None and ended.ended_at <= datetime.now(UTC))

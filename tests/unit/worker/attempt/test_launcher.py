@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jobs.lifecycle.store import Lease
 from jobs.model.launch import Launch
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
 from worker.attempt.launch_file import basic_launch
 from worker.attempt.layout import HostShare, Layout, horovodrun_argv, on_this_host
-from worker.attempt.paths import paths_of
+from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
 from worker.host.inherited import rank_environment
@@ -32,65 +31,60 @@ TWO_HOSTS = Layout(
 )
 
 
-def test_command_for_one_host_uses_loopback_and_no_ssh() -> None:
-    launch_dir = Path("/runs/j/attempt-1/launch")
-    assert horovodrun_argv(on_this_host(2), launch_dir=launch_dir, python="/venv/bin/python") == [
-        "/venv/bin/python", "-m", "worker.horovodrun",
-        "-np", "2", "-H", "localhost:2",
-        "--gloo", "--gloo-timeout-seconds", "86400", "--disable-cache", "--network-interfaces", "lo",
-        "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
-    ]  # fmt: skip
-
-
-def test_command_for_several_hosts_uses_ssh_and_their_network_interface() -> None:
+def test_the_command_uses_loopback_on_one_host_and_ssh_and_a_network_interface_for_several() -> None:
     launch_dir, ssh_config = Path("/runs/j/attempt-1/launch"), Path("/home/ssh/lead/ssh_config")
+    python, rank = ["/venv/bin/python", "-m"], ["/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch"]
+    gloo = ["--gloo", "--gloo-timeout-seconds", "86400", "--disable-cache", "--network-interfaces"]
+    assert horovodrun_argv(on_this_host(2), launch_dir=launch_dir, python="/venv/bin/python") == [
+        *python, "worker.horovodrun", "-np", "2", "-H", "localhost:2", *gloo, "lo", *rank,
+    ]  # fmt: skip
     argv = horovodrun_argv(TWO_HOSTS, launch_dir=launch_dir, ssh_config=ssh_config, python="/venv/bin/python")
     assert argv == [
-        "/venv/bin/python", "-m", "worker.horovodrun", "--ssh-config", "/home/ssh/lead/ssh_config",
-        "--host-names", "lead,other", "-np", "3", "-H", "10.0.0.1:2,10.0.0.2:1",
-        "--gloo", "--gloo-timeout-seconds", "86400", "--disable-cache", "--network-interfaces", "eth1",
-        "/venv/bin/python", "-m", "trainer", "/runs/j/attempt-1/launch",
+        *python, "worker.horovodrun", "--ssh-config", "/home/ssh/lead/ssh_config", "--host-names", "lead,other",
+        "-np", "3", "-H", "10.0.0.1:2,10.0.0.2:1", *gloo, "eth1", *rank,
     ]  # fmt: skip
+
+
+SETTINGS = Settings(home=Path("/home"))
+
+
+def paths() -> AttemptPaths:
+    return paths_of(SETTINGS.runs_dir, "j", 2)
 
 
 def test_a_mirrored_job_has_one_rank_with_all_gpus_and_threads() -> None:
     layout = on_this_host(4, gpu_uuids=["GPU-0", "GPU-1", "GPU-2", "GPU-3"], threads=2).of_strategy("mirrored")
     assert (layout.ranks, layout.gpus, layout.lead.threads_per_rank) == (1, 4, 8)
     assert horovodrun_argv(layout, launch_dir=Path("/l"))[3:7] == ["-np", "1", "-H", "localhost:1"]
-    settings, spec = Settings(home=Path("/home")), spec_from({"dataset": "digits", "gpus": 4, "strategy": "mirrored"})
-    launch = launch_of("j", spec, paths_of(settings.runs_dir, "j", 1), settings, layout)
+    spec = spec_from({"dataset": "digits", "gpus": 4, "strategy": "mirrored"})
+    launch = launch_of("j", spec, paths(), SETTINGS, layout)
     assert (launch.gpus, launch.threads_per_rank, len(launch.gpu_uuids)) == (4, 8, 4)
 
 
 def test_a_member_gets_the_paths_and_gpus_of_its_own_host() -> None:
-    settings, lease = Settings(home=Path("/home")), Lease(7, "token", "j", 2)
-    paths = paths_of(settings.runs_dir, "j", 2)
-    launch = launch_of(lease.job_id, spec_from({"dataset": "digits", "gpus": 3}), paths, settings, TWO_HOSTS)
+    launch = launch_of("j", spec_from({"dataset": "digits", "gpus": 3}), paths(), SETTINGS, TWO_HOSTS)
     assert (launch.gpus, launch.threads_per_rank, launch.gpu_uuids) == (3, 2, [])
-    task = member_task(launch, TWO_HOSTS.shares[1], paths, mark="j.2")
+    task = member_task(launch, TWO_HOSTS.shares[1], paths(), mark="j.2")
     there = "/home/runs/j/attempt-2/members/other"
-    member_launch = Launch.model_validate(task.launch)
+    of_member = Launch.model_validate(task.launch)
     assert (task.host, task.mark, task.ranks) == ("other", "j.2", [2])
     assert task.launch_file == "/home/runs/j/attempt-2/launch/10.0.0.2.json"
-    assert (member_launch.gpu_uuids, member_launch.threads_per_rank) == (["GPU-7"], 0)
-    assert (member_launch.records_dir, member_launch.logs_dir) == (f"{there}/records", f"{there}/logs")
-    assert (member_launch.stop_path, member_launch.lease_path) == (f"{there}/stop", f"{there}/lease")
-    assert member_launch.checkpoints_dir == "/home/runs/j/checkpoints"
+    assert (of_member.gpu_uuids, of_member.threads_per_rank) == (["GPU-7"], 0)
+    assert (of_member.records_dir, of_member.logs_dir) == (f"{there}/records", f"{there}/logs")
+    assert (of_member.stop_path, of_member.lease_path) == (f"{there}/stop", f"{there}/lease")
+    assert of_member.checkpoints_dir == "/home/runs/j/checkpoints"
 
 
 def test_command_that_starts_a_member_is_quoted_for_the_shell() -> None:
-    paths = paths_of(Path("/runs"), "j", 2)
-    environment = {"PYTHONPATH": "/a b;touch /tmp/t0p", "PATH": "/bin"}
-    task = members_launch([], TWO_HOSTS, paths, ssh=["ssh"], environment=environment, ready_within_s=9)
+    variables = {"PYTHONPATH": "/a b;touch /tmp/t0p", "PATH": "/bin"}
+    task = members_launch([], TWO_HOSTS, paths(), ssh=["ssh"], environment=variables, ready_within_s=9)
     ((ssh, address, command),) = task.commands
     assert (ssh, address) == ("ssh", "10.0.0.2")
-    assert shlex.split(command) == [
-        "env", "PYTHONPATH=/a b;touch /tmp/t0p", sys.executable, "-m", "worker.member",
-    ]  # fmt: skip
+    assert shlex.split(command) == ["env", "PYTHONPATH=/a b;touch /tmp/t0p", sys.executable, "-m", "worker.member"]
     assert "'PYTHONPATH=/a b;touch /tmp/t0p'" in command
 
 
-def test_in_a_pool_srun_starts_the_launcher_and_a_member_on_every_node() -> None:
+def test_in_a_pool_srun_starts_the_launcher_and_a_member_on_every_node_and_the_first_has_the_files() -> None:
     nodes = Layout([HostShare(f"n{i}", f"n{i}", [i - 1], (), 0, own_gpus=1) for i in (1, 2)], "", slurm_job=7)
     argv = horovodrun_argv(nodes, launch_dir=Path("/launch"))
     assert argv[:3] == ["srun", "--jobid=7", "--overlap"]
@@ -98,49 +92,30 @@ def test_in_a_pool_srun_starts_the_launcher_and_a_member_on_every_node() -> None
     assert argv[argv.index("worker.horovodrun") + 1 :][:6] == ["--slurm-job", "7", "-np", "2", "-H", "n1:1,n2:1"]
     assert "--network-interfaces" not in argv
     of_ranks = {"PATH": "/bin", "HORA_ATTEMPT": "j.2", "CUDA_VISIBLE_DEVICES": "-1", "SLURM_CONF": "/etc/slurm.conf"}
-    members = members_launch([], nodes, paths_of(Path("/runs"), "j", 2), ssh=[], environment=of_ranks, ready_within_s=9)
+    members = members_launch([], nodes, paths(), ssh=[], environment=of_ranks, ready_within_s=9)
     assert [command[-5] for command in members.commands] == ["--nodelist=n1", "--nodelist=n2"]
     assert members.commands[0][-4:] == ["env", sys.executable, "-m", "worker.member"]
     assert members.environment == {"PATH": "/bin", "SLURM_CONF": "/etc/slurm.conf"}
-
-
-def test_the_first_node_of_a_pool_has_the_files_of_the_job() -> None:
-    settings = Settings(home=Path("/home"))
-    nodes = Layout([HostShare(f"n{i}", f"n{i}", [i - 1], (), 0, own_gpus=1) for i in (1, 2)], "", slurm_job=7)
-    lease, paths = Lease(1, "token", "j", 2), paths_of(Path("/home/runs"), "j", 2)
-    launch = launch_of(lease.job_id, spec_from({"dataset": "digits", "gpus": 2}), paths, settings, nodes)
-    assert launch.device == "gpu"
-    task = member_task(launch, nodes.lead, paths, mark="j.2", has_files=True)
-    assert (task.host, task.ranks, task.own_gpus) == ("n1", [0], 1)
+    launch = launch_of("j", spec_from({"dataset": "digits", "gpus": 2}), paths(), SETTINGS, nodes)
+    task = member_task(launch, nodes.lead, paths(), mark="j.2", has_files=True)
+    assert (launch.device, task.host, task.ranks, task.own_gpus) == ("gpu", "n1", [0], 1)
     assert task.launch["records_dir"] == "/home/runs/j/attempt-2/members/n1/records"
     assert task.launch["checkpoints_dir"] == "/home/runs/j/checkpoints"
 
 
-def environment(inherited: dict[str, str]) -> dict[str, str]:
-    return rank_environment(inherited, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2)
+def environment(inherited: dict[str, str], **variables: str) -> dict[str, str]:
+    return rank_environment(
+        inherited, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2, variables=variables
+    )
 
 
-def test_ranks_inherit_only_listed_variables_and_get_those_of_the_attempt() -> None:
-    assert environment({"PATH": "/bin", "LANG": "C.UTF-8", "EDITOR": "vi"}) == {
-        "PATH": "/bin",
-        "LANG": "C.UTF-8",
-        "HORA_ATTEMPT": "j.1",
-        "HORA_HOME": "/home",
-        "HOME": "/home",
-        "TMPDIR": "/tmp/s",
-        "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": "2",
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "CUDA_VISIBLE_DEVICES": "-1",
-    }
-
-
-def test_ranks_get_the_variables_of_the_operator_but_none_of_them_replaces_another() -> None:
-    given = rank_environment(
-        {"PATH": "/bin"}, mark="j.1", home=Path("/home"), scratch=Path("/tmp/s"), threads=2,
-        variables={"NCCL_DEBUG": "INFO", "HORA_ATTEMPT": "other.1"},
-    )  # fmt: skip
-    assert (given["NCCL_DEBUG"], given["HORA_ATTEMPT"], given["PATH"]) == ("INFO", "j.1", "/bin")
+def test_ranks_inherit_only_listed_variables_and_get_those_of_the_operator_and_of_the_attempt() -> None:
+    given = environment({"PATH": "/bin", "LANG": "C.UTF-8", "EDITOR": "vi"}, NCCL_DEBUG="INFO", HORA_ATTEMPT="other.1")
+    assert given == {
+        "PATH": "/bin", "LANG": "C.UTF-8", "NCCL_DEBUG": "INFO", "HORA_ATTEMPT": "j.1", "HORA_HOME": "/home",
+        "HOME": "/home", "TMPDIR": "/tmp/s", "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "2",
+        "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1",
+    }  # fmt: skip
 
 
 def test_no_secret_and_no_name_that_is_unsafe_in_a_shell_reaches_the_environment_of_the_ranks() -> None:
@@ -159,31 +134,21 @@ def launched(*, limits: dict[str, Any] | None = None, **model: str) -> Launch:
 
 
 def test_launch_file_has_the_operators_settings_and_no_lease_token() -> None:
-    launch = launched()
+    launch = launched(limits={"max_job_storage_gb": 2.5, "cache_limit_gb": 7})
     assert (launch.data_roots, launch.models) == (["/data", "s3://bucket/sets"], ["acme.nets:wide"])
     assert (launch.cache_dir, launch.weights_dir) == ("/home/cache", "/home/weights")
     assert launched(limits={"cache_dir": Path("/scratch/hora")}).cache_dir == "/scratch/hora"
     assert launch.artifacts_dir == "/home/runs/j/artifacts"
-    assert launch.job_weights is None
     assert "token" not in launch.model_dump_json()
-
-
-def test_launch_file_has_the_operators_limits_of_storage() -> None:
-    launch = launched(limits={"max_job_storage_gb": 2.5, "cache_limit_gb": 7})
     assert (launch.storage_limit_bytes, launch.spec.dataset.cache_limit_gb) == (2_500_000_000, 7)
     assert launched(limits={"cache_limit_gb": 70}).spec.dataset.cache_limit_gb == 20  # the job asks for less
+    of_job = "/home/runs/3k9v/artifacts/model.weights.h5"
+    for weights, path in (("job:3k9v", of_job), ("job:../../etc", None), ("imagenet", None)):
+        assert launched(weights=weights).job_weights == path
 
 
 def test_launch_file_without_the_service_has_the_limits_too_but_no_lease() -> None:
     settings, layout = Settings(home=Path("/home"), cache_limit_gb=7), on_this_host(2, threads=3)
-    spec, paths = spec_from({"dataset": "digits", "gpus": 2}), paths_of(Path("/runs"), "j", 2)
-    launch = basic_launch("j", spec, paths, settings, layout, layout.lead)
+    launch = basic_launch("j", spec_from({"dataset": "digits", "gpus": 2}), paths(), settings, layout, layout.lead)
     assert (launch.spec.dataset.cache_limit_gb, launch.threads_per_rank, launch.attempt) == (7, 3, 2)
     assert launch.lease_path is None
-    assert (launched().storage_limit_bytes, launched().spec.dataset.cache_limit_gb) == (None, 20)
-
-
-def test_the_weights_of_another_job_are_found_by_its_id() -> None:
-    assert launched(weights="job:3k9v").job_weights == "/home/runs/3k9v/artifacts/model.weights.h5"
-    assert launched(weights="job:../../etc").job_weights is None
-    assert launched(weights="imagenet").job_weights is None

@@ -19,19 +19,18 @@ def root(tmp_path: Path) -> Path:
 
 
 def found(root: Path, source: str, **fields: Any) -> ScriptData:
-    registered = fields.pop("registered", None)
-    uploads = fields.pop("uploads", None)
-    return script_data(DatasetSpec(source=source, **fields), [str(root)], registered=registered, uploads=uploads)
+    return script_data(DatasetSpec(source=source, **fields), [str(root)], registered=None, uploads=None)
 
 
-def test_parts_of_the_data_are_handed_over_each(root: Path) -> None:
+def test_parts_of_the_data_are_handed_over_each_and_data_without_parts_is_all_for_training(root: Path) -> None:
     parts = found(root, "chips")
     assert (parts.train, parts.validation) == (f"{root}/chips/train", f"{root}/chips/val")
     assert parts.readable[0] == f"{root}/chips"
-
-
-def test_data_without_parts_is_all_for_training(root: Path) -> None:
     assert found(root, f"{root}/flat") == ScriptData(f"{root}/flat", None, [f"{root}/flat"])
+    assert found(root, "s3://bucket/chips") == ScriptData("s3://bucket/chips", None, [])
+    assert found(root, f"file://{root}/chips").train == f"{root}/chips/train"
+    (root / "fashion-mnist").mkdir()
+    assert found(root, "fashion-mnist").train == f"{root}/fashion-mnist"
     assert script_data(None, [str(root)]) == ScriptData()
 
 
@@ -40,11 +39,6 @@ def test_another_source_for_validation_gives_its_training_part(root: Path) -> No
     assert (data.train, data.validation) == (f"{root}/flat", f"{root}/other/train")
     assert f"{root}/other" in data.readable
     assert found(root, "chips", validation="other").validation == f"{root}/chips/val", "own parts come first"
-
-
-def test_urls_stay_as_they_are_unless_they_mean_this_host(root: Path) -> None:
-    assert found(root, "s3://bucket/chips") == ScriptData("s3://bucket/chips", None, [])
-    assert found(root, f"file://{root}/chips").train == f"{root}/chips/train"
 
 
 @pytest.mark.parametrize("source", ["nothing", "../secret", "link"])
@@ -68,8 +62,3 @@ def test_an_uploaded_version_is_found_below_the_folder_of_datasets_and_no_other_
     uploads = str(root / "uploads")
     data = script_data(DatasetSpec(source="chips@3"), [], registered=f"{uploads}/3", uploads=uploads)
     assert (data.train, data.readable) == (f"{uploads}/3/train", [f"{uploads}/3", f"{uploads}/3/train"])
-
-
-def test_fashion_mnist_is_the_folder_below_a_data_root(root: Path) -> None:
-    (root / "fashion-mnist").mkdir()
-    assert found(root, "fashion-mnist").train == f"{root}/fashion-mnist"

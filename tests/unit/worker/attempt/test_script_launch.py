@@ -53,11 +53,7 @@ def test_the_launch_file_has_the_plan_of_this_attempt_s_ranks_and_folders_of_its
     assert script.readable == ["/data/chips", f"{root}/lib", library_folder(), "/home/runs/j/checkpoints"]
     assert (script.train, script.validation, script.env) == ("/data/chips/train", "/data/chips/val", {"LEVEL": "9"})
     assert (script.user, script.memory_bytes, script.storage_bytes) == ("hora-code", 7, 2 * 10**9)
-    assert script.bin_dir is None
-
-
-def test_nothing_that_hora_itself_writes_is_writable_for_a_script() -> None:
-    script, own = launched(Settings(home=Path("/home"))), paths()
+    own = paths()
     of_hora = [own.records, own.logs, own.launch_dir, own.stop_file, own.lease_file, own.supervisor_log]
     assert not any(path.is_relative_to(folder) for path in of_hora for folder in [*script.writable, *script.readable])
 
@@ -98,9 +94,6 @@ def test_a_host_refuses_what_its_operator_does_not_allow(settings: Settings, fie
         require_allowed(spec_of(**fields), settings)
     assert refused.value.reason is EndReason.LAUNCH_FAILED
     require_allowed(spec_of(), Settings(code="on"))
-
-
-def test_a_plan_that_does_not_fit_the_ranks_is_refused_with_its_field() -> None:
     with pytest.raises(CannotRunScript, match="batch_size: a global batch of 64 does not divide by 3 gpus") as refused:
         launched(Settings(home=Path("/home")), gpus=3)
     assert refused.value.reason is EndReason.BAD_DATA
