@@ -1,18 +1,38 @@
-"""What the lookout asks the database, and how often."""
+"""What the lookout asks the database, and how often. It wakes the threads that have work, without hints.
+
+But nothing depends on it: threads have their passes while it is silent, cannot connect, or has died.
+"""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import psycopg
 import pytest
 from sqlalchemy import ColumnElement, func, literal, select, true
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host
+from jobs.lifecycle import leases
+from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.lookout.works import Site, a_queued_job
+from tests.integration.worker.lookout.works import (
+    EACH_WORK,
+    LONG_S,
+    Handled,
+    Site,
+    a_new_dataset,
+    a_queued_job,
+    a_search,
+    placed,
+    resting,
+    running,
+    seen_by,
+)
+from tests.waiting import until
 from worker import lookout as lookout_module
+from worker import periodic
 from worker.datasets.fetcher import DatasetFetcher
 from worker.dispatcher import Dispatcher
 from worker.lookout import Lookout
@@ -111,3 +131,64 @@ def test_the_statement_reads_no_long_table_as_a_whole(site: Site, settings: Sett
     for table in ("jobs", "attempts", "slots", "studies", "webhook_deliveries"):
         assert f" on {table}" in plan
         assert f"Seq Scan on {table}" not in plan
+
+
+@EACH_WORK
+def test_each_work_is_noticed_by_a_thread_that_rests_and_its_passes_leave_none(
+    site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch, name: str, work: Callable[[Site], Handled]
+) -> None:
+    lookout = Lookout(settings, list(site.threads.values()))
+    with resting(lookout, site.threads[name], monkeypatch=monkeypatch):
+        assert not any(map(any, seen_by(site).values()))
+        until(work(site))
+        if work not in (a_queued_job, a_search, a_new_dataset):  # which others, or later passes, go on with
+            until(lambda: not any(seen_by(site)[name]), what="nothing more to do")
+
+
+def test_slots_of_a_live_attempt_are_seen_for_the_sampler(site: Site) -> None:
+    with site.sessions.begin() as session:
+        lease = placed(session)
+    assert seen_by(site)["sampler"] == [True]
+    with site.sessions.begin() as session:
+        leases.claim(session, lease.attempt_id, lease_s=60)
+        leases.end(session, lease, EndReason.CANCELLED)
+    assert seen_by(site)["sampler"] == [False]
+
+
+def test_threads_make_their_passes_while_the_database_does_not_answer_the_lookout(
+    site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lookout waits for a table that the agent does not read, until its patience ends."""
+    agent = site.threads["agent"]
+    lookout = Lookout(settings, list(site.threads.values()))
+    with resting(lookout, agent, monkeypatch=monkeypatch), site.sessions.begin() as session:
+        session.connection().exec_driver_sql("LOCK TABLE dataset_versions IN ACCESS EXCLUSIVE MODE")
+        until(a_queued_job(site))
+
+
+def test_threads_make_their_passes_without_a_lookout_that_can_connect(site: Site, settings: Settings) -> None:
+    nowhere = settings.model_copy(update={"database_url": "postgresql:///hora?host=/nowhere"})
+    with running(site.threads["agent"], Lookout(nowhere, list(site.threads.values()))):
+        until(a_queued_job(site))
+
+
+def test_nobody_counts_on_a_lookout_that_died(site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(periodic, "_REST_S", LONG_S)
+    agent = site.threads["agent"]
+    lookout = Lookout(settings, list(site.threads.values()))
+    with running(agent, lookout):
+        until(lambda: agent.is_watched)
+        assert lookout.stop(wait_s=120)
+        until(a_queued_job(site))
+
+
+def test_a_connection_that_was_cut_is_replaced(
+    site: Site, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lookout = Lookout(settings, list(site.threads.values()))
+    with resting(lookout, site.threads["agent"], monkeypatch=monkeypatch):
+        assert lookout._connection is not None
+        with psycopg.connect(settings.database_url, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(%s)", [lookout._connection.info.backend_pid])
+        until(lambda: "lookout: no answer, all threads look for themselves" in caplog.text)
+        until(a_queued_job(site))

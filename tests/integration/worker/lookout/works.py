@@ -66,12 +66,9 @@ def a_queued_job(site: Site) -> Handled:
 
 
 def rows_about_a_queue_that_is_empty(site: Site) -> Handled:
+    nobody = {"used_slot_s": 0, "used_part": 0, "entitled_part": 1, "is_over": False}
     with site.sessions.begin() as session:
-        session.add(
-            AccountStanding(
-                project="default", user_name="me", used_slot_s=0, used_part=0, entitled_part=1, is_over=False
-            )
-        )
+        session.add(AccountStanding(project="default", user_name="me", **nobody))
     return lambda: not job_rows.count(site.sessions, AccountStanding)
 
 

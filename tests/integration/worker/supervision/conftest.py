@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, MetricBlock, MetricPoint
+from jobs.db.tables import Attempt, Job, MetricBlock, MetricPoint
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason
@@ -59,6 +60,15 @@ class Supervised:
     @property
     def attempt(self) -> Attempt:
         return job_rows.the_attempt(self.sessions, self.lease)
+
+    @property
+    def job(self) -> Job:
+        return job_rows.the_job(self.sessions, self.lease.job_id)
+
+    def ask(self, request: Callable[[Session, str], object]) -> None:
+        """Ask for something that ends the attempt, such as a pause of its job."""
+        with self.sessions.begin() as session:
+            request(session, self.lease.job_id)
 
     def wait_for_steps(self) -> None:
         """Wait until steps are stored."""

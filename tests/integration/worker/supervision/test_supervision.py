@@ -6,19 +6,24 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Attempt
-from jobs.lifecycle import leases, store
+from jobs.lifecycle import store
+from jobs.lifecycle.store import locked_job
+from jobs.model.job_changes import changes_from
 from jobs.model.preemption import PreemptionCause
 from jobs.model.states import EndReason, EventKind, Status
+from jobs.people import job_changes
+from jobs.people.project_admission import Applicant
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import placing
 from tests.integration.jobs import job_rows
-from tests.integration.worker.supervision.conftest import Run, short_limit_s
+from tests.integration.worker.supervision.conftest import Run, Supervised, short_limit_s, stored_rows
 from tests.waiting import slowdown, until
 from worker.attempt.processes import pids_with_mark
 
@@ -26,7 +31,7 @@ from worker.attempt.processes import pids_with_mark
 def test_a_job_whose_rank_has_no_device_fails_with_its_sentence_and_is_not_restarted(run: Run) -> None:
     supervised = run("without a device", max_restarts=3)
     assert supervised.wait_for_end() is EndReason.NO_DEVICE
-    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    job = supervised.job
     assert (job.status, job.end_reason, job.attempt) == (Status.FAILED, EndReason.NO_DEVICE, 1)
     assert job.error == supervised.attempt.error == "local rank 0 on host ha has no GPU"
 
@@ -37,7 +42,7 @@ def test_a_job_succeeds_when_its_rank_completes_and_what_it_keeps_is_stored(run:
     (supervised.paths.checkpoints / "attempt-1").mkdir()
     (supervised.paths.checkpoints / "attempt-1" / "checkpoint-1.npz").write_bytes(bytes(300))
     assert supervised.wait_for_end() is EndReason.COMPLETED
-    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    job = supervised.job
     assert (job.status, job.checkpoint_bytes, job.artifact_bytes) == (Status.SUCCEEDED, 300, 1000)
 
 
@@ -47,7 +52,7 @@ def test_a_supervisor_whose_lease_is_over_starts_nothing(run: Run) -> None:
     supervised.wait_for_exit()
     assert "the lease was over before the launch" in supervised.paths.supervisor_log.read_text()
     assert not supervised.paths.launcher_log.exists()
-    assert job_rows.the_attempt(supervised.sessions, supervised.lease).ended_at is None  # the agent ends it
+    assert supervised.attempt.ended_at is None  # the agent ends it
 
 
 def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) -> None:
@@ -56,8 +61,7 @@ def test_a_cancel_ends_ranks_that_ignore_signals_and_hidden_processes(run: Run) 
     hidden = supervised.hidden_pid()
     assert hidden not in pids_with_mark(supervised.mark)
     cancelled_at = time.monotonic()
-    with supervised.sessions.begin() as session:
-        store.request_cancel(session, supervised.lease.job_id)
+    supervised.ask(store.request_cancel)
     assert supervised.wait_for_end() is EndReason.CANCELLED
     assert time.monotonic() - cancelled_at < 5 * slowdown()
     assert ProcessId.of(hidden) is None
@@ -82,12 +86,11 @@ def test_a_stop_waits_until_the_ranks_have_saved(
 ) -> None:
     supervised = run(save_s=1)
     supervised.wait_for_steps()
-    with supervised.sessions.begin() as session:
-        ask(session, supervised.lease.job_id)
+    supervised.ask(ask)
     assert supervised.wait_for_end() is reason
     assert supervised.attempt.error == error
     assert (supervised.paths.root / "saved").exists()
-    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
+    job = supervised.job
     assert (job.status, job.restarts) == (status, 0)
     assert status is Status.CANCELLED or job.not_before <= job.queued_at
 
@@ -98,9 +101,8 @@ def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> Non
     with supervised.sessions.begin() as session:
         session.execute(text("ALTER TABLE metric_blocks RENAME TO blocks_of_another_schema"))
     assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
-    assert supervised.attempt.error == (
-        'the supervisor failed: UndefinedTable: relation "metric_blocks" does not exist'
-    )
+    said = 'the supervisor failed: UndefinedTable: relation "metric_blocks" does not exist'
+    assert supervised.attempt.error == said
 
 
 def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run) -> None:
@@ -109,22 +111,19 @@ def test_a_removed_run_folder_ends_the_job_with_a_sentence(run: Run) -> None:
     supervised.hidden_pid()  # the rank makes no more files
     shutil.rmtree(supervised.paths.job_dir)
     assert supervised.wait_for_end() is EndReason.INTERNAL_ERROR
-    job = job_rows.the_job(supervised.sessions, supervised.lease.job_id)
-    assert job.error == "the folder of the job on host ha was removed while it ran"
-    assert supervised.attempt.error == job.error
+    said = "the folder of the job on host ha was removed while it ran"
+    assert (supervised.job.error, supervised.attempt.error) == (said, said)
 
 
 def test_a_cancel_cuts_short_the_saving_before_it(run: Run) -> None:
     supervised = run(save_s=60)
     supervised.wait_for_steps()
-    with supervised.sessions.begin() as session:
-        store.request_cancel(session, supervised.lease.job_id, saves=True)
+    supervised.ask(partial(store.request_cancel, saves=True))
     until(supervised.paths.stop_file.exists)
-    with supervised.sessions.begin() as session:
-        store.request_cancel(session, supervised.lease.job_id)
+    supervised.ask(store.request_cancel)
     assert supervised.wait_for_end() is EndReason.CANCELLED
     assert not (supervised.paths.root / "saved").exists()
-    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.CANCELLED
+    assert supervised.job.status is Status.CANCELLED
 
 
 def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) -> None:
@@ -133,7 +132,7 @@ def test_a_supervisor_terminated_while_it_starts_gives_the_job_back(run: Run) ->
     supervised.process.signal(signal.SIGTERM)
     assert supervised.wait_for_end() is EndReason.HOST_LOST
     assert (supervised.paths.root / "saved").exists()
-    assert job_rows.the_job(supervised.sessions, supervised.lease.job_id).status is Status.QUEUED
+    assert supervised.job.status is Status.QUEUED
 
 
 def test_an_attempt_with_a_stopped_rank_ends_as_stalled_and_names_the_rank(run: Run) -> None:
@@ -148,11 +147,38 @@ def test_an_attempt_with_a_stopped_rank_ends_as_stalled_and_names_the_rank(run: 
 def test_a_supervisor_whose_attempt_was_ended_leaves_at_once(run: Run) -> None:
     supervised = run("deaf")
     supervised.wait_for_steps()
-    with supervised.sessions.begin() as session:
-        leases.end(session, supervised.lease, EndReason.LEASE_EXPIRED)
+    job_rows.end_attempt(supervised.sessions, supervised.lease, EndReason.LEASE_EXPIRED, releases=False)
     supervised.wait_for_exit(within_s=10 * slowdown())
     assert pids_with_mark(supervised.mark) == []
-    assert job_rows.kinds(supervised.sessions, supervised.lease.job_id)[-2:] == [
-        EventKind.ATTEMPT_ENDED,
-        EventKind.REQUEUED,
-    ]
+    last = job_rows.kinds(supervised.sessions, supervised.lease.job_id)[-2:]
+    assert last == [EventKind.ATTEMPT_ENDED, EventKind.REQUEUED]
+
+
+def change(supervised: Supervised, **fields: Any) -> None:
+    with supervised.sessions.begin() as session:
+        job = locked_job(session, supervised.lease.job_id)
+        assert job_changes.change(session, job, changes_from(fields), by=Applicant("ada"))
+
+
+def test_a_limit_that_has_passed_when_it_is_set_ends_the_attempt(run: Run) -> None:
+    supervised = run()
+    supervised.wait_for_steps()
+    change(supervised, time_limit_s=3600)
+    change(supervised, time_limit_s=0.5)
+    assert supervised.wait_for_end() is EndReason.TIME_LIMIT
+    assert supervised.attempt.error == "still running after its time limit of 0.5 s"
+    assert (supervised.job.status, supervised.job.end_reason) == (Status.FAILED, EndReason.TIME_LIMIT)
+
+
+def test_an_attempt_goes_on_after_its_first_limit_if_that_was_lengthened_or_removed(run: Run) -> None:
+    limit_s = short_limit_s(4)
+    supervised = run(time_limit_s=limit_s)
+    supervised.wait_for_steps()
+    first_limit_at = time.monotonic() + limit_s  # or earlier: it counts from before the steps
+    change(supervised, time_limit_s=3600)
+    change(supervised, time_limit_s=None)
+    until(lambda: time.monotonic() > first_limit_at, what="the first limit")
+    rows = stored_rows(supervised.sessions)
+    until(lambda: stored_rows(supervised.sessions) > rows, what="steps after the first limit")
+    supervised.ask(store.request_cancel)
+    assert supervised.wait_for_end() is EndReason.CANCELLED

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from jobs.db.engine import Sessions
-from jobs.lifecycle import leases, store
+from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, Status
 from jobs.runtime.processes import mark_of
@@ -108,17 +108,11 @@ def supervised(
     until(lambda: pids_with_mark(mark))
     lost_at = None if lost_after_s is None else time.monotonic() + lost_after_s
     members = OtherHosts(spared=spared, lost_at=lost_at)
-    task = SupervisorTask(
-        lease.attempt_id, lease.token, lease.job_id, lease.number, argv=[], environment={}, launcher_log="",
-        lease_file="",
-    )  # fmt: skip
+    nothing = {"argv": [], "environment": {}, "launcher_log": "", "lease_file": ""}
+    task = SupervisorTask(lease.attempt_id, lease.token, lease.job_id, lease.number, **nothing)
     Supervision(task, launcher, members, sessions, config).run()
     assert launcher.poll() is not None
     return members
-
-
-def holders(sessions: Sessions) -> list[int | None]:
-    return [job_rows.holders(sessions, host)[0] for host in ("ha", "hb", "hc")]
 
 
 def test_a_lost_host_ends_the_attempt_and_is_named(
@@ -137,11 +131,11 @@ def test_a_lost_host_ends_the_attempt_and_is_named(
 def test_every_host_is_asked_to_stop_and_slots_and_last_samples_of_clean_hosts_are_taken(
     start: Start, sessions: Sessions, config: Settings, lease: Lease
 ) -> None:
-    with sessions.begin() as session:
-        store.request_cancel(session, lease.job_id)
+    job_rows.cancel(sessions, lease.job_id)
     members = supervised(start, sessions, config, lease)
     assert members.requests == ["file", signal.SIGTERM]
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.CANCELLED
-    assert holders(sessions) == [None, None, lease.attempt_id]  # the agent of `hc` looks for itself
+    held = [job_rows.holders(sessions, host)[0] for host in ("ha", "hb", "hc")]
+    assert held == [None, None, lease.attempt_id]  # the agent of `hc` looks for itself
     (sample,) = stored_samples(sessions)
     assert (sample.host, sample.rank, sample.cpu_percent) == ("hb", 1, 50.0)

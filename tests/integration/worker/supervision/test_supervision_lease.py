@@ -92,6 +92,5 @@ def test_a_supervisor_without_a_database_for_less_than_its_lease_continues(run: 
         assert supervised.process.is_alive
     rows_before = stored_rows(supervised.sessions)
     until(lambda: stored_rows(supervised.sessions) > rows_before)
-    with supervised.sessions.begin() as session:
-        store.request_cancel(session, supervised.lease.job_id)
+    supervised.ask(store.request_cancel)
     assert supervised.wait_for_end() is EndReason.CANCELLED
