@@ -89,9 +89,10 @@ def findings() -> dict[str, Finding]:
     return {finding.check: finding for finding in slurm_findings()}
 
 
-def test_nothing_is_said_on_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HORA_SLURM_PARTITION", raising=False)
-    assert findings() == {}
+def problem() -> Finding:
+    """The one that is not ok."""
+    (finding,) = [finding for finding in findings().values() if finding.level != "ok"]
+    return finding
 
 
 def test_a_pool_that_works_gets_no_warning(cluster: Slurm, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
@@ -102,18 +103,19 @@ def test_a_pool_that_works_gets_no_warning(cluster: Slurm, monkeypatch: pytest.M
     )
     assert found["partition"].found == "main: 2 of 2 nodes are up"
     assert found["test job"].found.startswith("Slurm takes a job with --nodelist=n2; n2 has HORA_HOME, the data and")
+    monkeypatch.delenv("HORA_SLURM_PARTITION")
+    assert findings() == {}, "nothing is said on other machines"
 
 
 def test_a_node_that_does_not_share_the_home_or_cannot_write_it_is_named(cluster: Slurm, home: Path) -> None:
     with hidden(cluster, home):
-        (finding,) = [finding for finding in findings().values() if finding.level != "ok"]
+        finding = problem()
     assert (finding.check, finding.level) == ("node home", "fail")
     assert finding.found == f"n2 does not see what this machine writes to {home}"
     assert cluster.network is not None
     with mounted(cluster, "--bind", str(home), at=home):
         run(*cluster.network.inside("n2"), "mount", "-o", "remount,bind,ro", str(home))
-        (finding,) = [finding for finding in findings().values() if finding.level != "ok"]
-    assert finding.found == f"n2 cannot write to {home}"
+        assert problem().found == f"n2 cannot write to {home}"
 
 
 @contextmanager
@@ -178,33 +180,23 @@ def test_a_wrong_setting_is_named(
     assert (finding.level, finding.found[: len(said)]) == ("fail", said)
 
 
-def test_drained_nodes_get_no_test_job(cluster: Slurm) -> None:
-    cluster.run("scontrol", "update", "NodeName=n[1-2]", "State=DRAIN", "Reason=test")
+def test_drained_nodes_get_no_test_job_and_a_controller_that_is_down_is_named(cluster: Slurm) -> None:
+    for node in cluster.nodes:
+        cluster.set_node(node, "drain")
     try:
-        found = findings()
+        drained = findings()
     finally:
-        cluster.run("scontrol", "update", "NodeName=n[1-2]", "State=RESUME")
-    assert list(found) == ["slurm", "partition"]
-    assert found["partition"].found == "main: 0 of 2 nodes are up: they are drained"
-
-
-def test_a_controller_that_is_down_is_named(cluster: Slurm) -> None:
+        for node in cluster.nodes:
+            cluster.set_node(node, "resume")
+    assert list(drained) == ["slurm", "partition"]
+    assert drained["partition"].found == "main: 0 of 2 nodes are up: they are drained"
     cluster.stop_controller()
     try:
-        found = findings()
+        away = findings()["partition"]
     finally:
         cluster.start_controller()
         until(lambda: "idle" in cluster.run("sinfo", "--noheader", "--format=%T"), what="the controller")
-    assert (found["partition"].level, "does not answer" in found["partition"].found) == ("fail", True)
-
-
-def test_a_test_job_that_waits_is_a_warning(cluster: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "_START_S", 4.0)
-    with busy(cluster):
-        (finding,) = [finding for finding in judged(facts()) if finding.level != "ok"]
-        assert live(cluster) == []
-    assert (finding.check, finding.level) == ("test job", "warn")
-    assert "its nodes are in use" in finding.found
+    assert (away.level, "does not answer" in away.found) == ("fail", True)
 
 
 def facts() -> dict[str, Any]:
@@ -215,14 +207,20 @@ def facts() -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
-def test_an_interrupt_takes_the_test_job_out_of_slurm(cluster: Slurm, home: Path) -> None:
+def test_a_test_job_that_waits_is_a_warning_and_an_interrupt_takes_it_out_of_slurm(
+    cluster: Slurm, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "_START_S", 4.0)
     program = "from hora.doctor.slurm import slurm_findings; list(slurm_findings())"
-    with busy(cluster), subprocess.Popen([PYTHON, "-c", program], stderr=subprocess.DEVNULL) as doctor:
-        until(lambda: live(cluster), what="the test job")
-        assert len(list(home.iterdir())) == 1
-        doctor.send_signal(signal.SIGINT)
-        assert doctor.wait(240) == -signal.SIGINT
-        assert live(cluster) == []
-        assert list(home.iterdir()) == []
+    with busy(cluster):
+        (finding,) = [finding for finding in judged(facts()) if finding.level != "ok"]
+        assert (finding.check, finding.level, live(cluster)) == ("test job", "warn", [])
+        assert "its nodes are in use" in finding.found
+        with subprocess.Popen([PYTHON, "-c", program], stderr=subprocess.DEVNULL) as doctor:
+            until(lambda: live(cluster), what="the test job")
+            assert len(list(home.iterdir())) == 1
+            doctor.send_signal(signal.SIGINT)
+            assert doctor.wait(240) == -signal.SIGINT
+            assert (live(cluster), list(home.iterdir())) == ([], [])
     mine = f"HORA_HOME={home}".encode()
     assert not [pid for pid in pids() if pid != os.getpid() and mine in environment(pid)]

@@ -1,14 +1,22 @@
 """A pool of a real Slurm with the desk of its worker and a dispatcher, and no ranks. For tests of both."""
 
+import os
+from pathlib import Path
+
+import pytest
 from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Allocation, Attempt, Job, Slot
-from jobs.lifecycle.store import Lease
-from jobs.model.states import Status
+from jobs.lifecycle import leases
+from jobs.lifecycle.store import Lease, locked_job
+from jobs.model.job_changes import changes_from
+from jobs.model.states import EndReason, Status
+from jobs.people import job_changes
+from jobs.people.project_admission import Applicant
 from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
-from jobs.scheduling import registration
+from jobs.scheduling import allocations, registration
 from jobs.scheduling.queue import standings
 from tests.waiting import until
 from worker.attempt.launcher import Launcher
@@ -100,9 +108,27 @@ class Site:
         until(is_over, what=f"the end of the allocation of {job_id}")
 
     def attempt(self, job_id: str) -> tuple[Attempt, Lease]:
+        """The newest one."""
         with self.sessions() as session:
-            attempt = session.scalars(select(Attempt).where(Attempt.job_id == job_id)).one()
-            return attempt, Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+            of_job = select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.number.desc())
+            attempt = session.scalars(of_job).first()
+        assert attempt is not None
+        return attempt, Lease(attempt.id, str(attempt.token), attempt.job_id, attempt.number)
+
+    def fail(self, job_id: str, node: str) -> None:
+        """Let the job's attempt begin, and end because of that node."""
+        until(lambda: self.turn() or self.status(job_id) is Status.LAUNCHING, what="an attempt")
+        attempt, lease = self.attempt(job_id)
+        with self.sessions.begin() as session:
+            leases.claim(session, attempt.id, lease_s=60)
+            allocations.blame(session, lease, node)
+            leases.end(session, lease, EndReason.LAUNCH_FAILED)
+            leases.release(session, attempt.id)
+
+    def change(self, job_id: str, **fields: object) -> None:
+        with self.sessions.begin() as session:
+            by = Applicant("me", is_admin=True)
+            assert job_changes.change(session, locked_job(session, job_id), changes_from(fields), by=by)
 
 
 def occupy(*options: str) -> int:
@@ -112,3 +138,10 @@ def occupy(*options: str) -> int:
     )
     until(lambda: any(job.name == "others" and job.state == "RUNNING" for job in commands.jobs()), what="others")
     return number
+
+
+def fake_command(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, script: str) -> None:
+    """Put a script in front of a command of Slurm."""
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

@@ -1,12 +1,12 @@
 """What Slurm's commands answer, and what is made of it when they do not."""
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from jobs.scheduling.pools import PoolNode
+from tests.integration.worker.slurm.pool_site import fake_command
 from tests.slurm import PARTITION, Slurm
 from tests.waiting import until
 from worker.slurm import commands
@@ -20,33 +20,24 @@ def job_of(name: str) -> SlurmJob:
     return found
 
 
-def test_a_job_is_submitted_seen_and_cancelled(cluster: Slurm) -> None:
-    number = commands.submit(SLEEPS, ["--job-name=seen", f"--partition={PARTITION}", "--nodes=2", "--time=10"])
-    until(lambda: job_of("seen").state == "RUNNING", what="the job")
-    job = job_of("seen")
+def test_a_job_of_any_name_is_submitted_seen_asked_and_cancelled(cluster: Slurm) -> None:
+    name = "a|b %d\u00e9"
+    number = commands.submit(SLEEPS, [f"--job-name={name}", f"--partition={PARTITION}", "--nodes=2", "--time=10"])
+    until(lambda: job_of(name).state == "RUNNING", what="the job")
+    job = job_of(name)
     assert (job.id, job.reason) == (number, "None")
     assert commands.hostnames(job.nodes) == ["n1", "n2"]
     assert job.starts_at is not None
     assert abs(job.starts_at - datetime.now(UTC)) < timedelta(minutes=10)
-    assert commands.knows(number)
-    commands.cancel(number)
-    until(lambda: job_of("seen").state == "CANCELLED", what="its end")
-    commands.cancel(number)
-    commands.cancel(999_999)
-    assert not commands.knows(999_999)
-
-
-def test_a_node_of_a_running_job_is_asked(cluster: Slurm) -> None:
-    number = commands.submit(SLEEPS, ["--job-name=asked", "--nodelist=n2", "--time=10"])
-    until(lambda: job_of("asked").state == "RUNNING", what="the job")
     assert commands.output_on("n2", number, ["printenv", "SLURMD_NODENAME"]) == ["n2"]
     with pytest.raises(SlurmRefused, match="No such file"):
         commands.output_on("n2", number, ["/nowhere"])
-
-
-def test_other_jobs_of_the_user_may_have_any_name(cluster: Slurm) -> None:
-    commands.submit(SLEEPS, ["--job-name=a|b %d\u00e9", "--time=10"])
-    until(lambda: job_of("a|b %d\u00e9").state == "RUNNING", what="the job")
+    assert commands.knows(number)
+    commands.cancel(number)
+    until(lambda: job_of(name).state == "CANCELLED", what="its end")
+    commands.cancel(number)
+    commands.cancel(999_999)
+    assert not commands.knows(999_999)
 
 
 def test_the_nodes_of_a_partition_are_listed_with_their_gpus(cluster: Slurm) -> None:
@@ -80,25 +71,6 @@ def test_a_refusal_is_in_slurms_words(cluster: Slurm) -> None:
         commands.partition("nowhere")
 
 
-def test_without_its_controller_slurm_is_away(cluster: Slurm) -> None:
-    number = commands.submit(SLEEPS, ["--job-name=kept", "--time=10"])
-    until(lambda: job_of("kept").state == "RUNNING", what="the job")
-    cluster.stop_controller()
-    for ask in (commands.jobs, lambda: commands.knows(number), lambda: commands.partition(PARTITION)):
-        with pytest.raises(SlurmAway):
-            ask()
-    cluster.start_controller()
-    until(_answers, what="the controller")
-    assert job_of("kept").id == number
-
-
-def _answers() -> bool:
-    try:
-        return bool(commands.jobs())
-    except SlurmAway:
-        return False
-
-
 def test_without_slurm_on_this_machine_it_is_away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SlurmAway, match="squeue cannot be run: No such file"):
@@ -107,19 +79,13 @@ def test_without_slurm_on_this_machine_it_is_away(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("answer", ["", "7|RUNNING|a", "<html>"])
 def test_an_answer_that_makes_no_sense_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str) -> None:
-    program = tmp_path / "squeue"
-    program.write_text(f"#!/bin/sh\necho '{answer}'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    fake_command(monkeypatch, tmp_path, "squeue", f"echo '{answer}'")
     with pytest.raises(SlurmAway, match="Slurm answered"):
         commands.jobs()
 
 
 def test_types_of_gpus_may_begin_with_digits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "sinfo"
     gres = "gpu:3090:8(S:0-1),gpu:2080ti:4(S:1),shard:32,license:gpu_x:3"
-    program.write_text(f"#!/bin/sh\necho 'n1|idle|64|512000+|{gres}|a100,ib'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    fake_command(monkeypatch, tmp_path, "sinfo", f"echo 'n1|idle|64|512000+|{gres}|a100,ib'")
     (node,) = commands.partition("main").nodes
     assert node == PoolNode("n1", "idle", 64, 512_000 * 2**20, {"3090": 8, "2080ti": 4}, ("a100", "ib"))

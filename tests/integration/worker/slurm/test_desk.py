@@ -9,24 +9,24 @@ from sqlalchemy import select, update
 
 from jobs.db.tables import Allocation, Job, Project
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import pause, request_cancel
+from jobs.lifecycle.store import pause
 from jobs.model.states import EndReason, Status
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import draining
 from tests.integration.jobs import job_rows
-from tests.integration.worker.slurm.pool_site import TWO_NODES, Site, occupy
+from tests.integration.worker.slurm.pool_site import TWO_NODES, Site, fake_command, occupy
 from tests.slurm import Slurm
 from tests.waiting import until
 from worker.attempt.allocation_files import files_of
 from worker.slurm import commands
+from worker.slurm.commands import SlurmAway
 from worker.slurm.desk import Desk
 from worker.slurm.pool_host import PoolHost
 
 
 def all_of(cluster: Slurm, name: str) -> list[str]:
     """The states of all of Slurm's jobs of a name."""
-    lines = cluster.run("squeue", "--noheader", "--states=all", f"--name={name}", "--format=%T").split()
-    return sorted(lines)
+    return sorted(cluster.run("squeue", "--noheader", "--states=all", f"--name={name}", "--format=%T").split())
 
 
 def test_an_attempt_begins_on_the_nodes_that_slurm_gives_and_gives_them_back(cluster: Slurm, site: Site) -> None:
@@ -80,25 +80,14 @@ def test_a_job_that_waits_in_slurm_says_why_and_leaves_it_when_it_is_paused_drai
     with site.sessions.begin() as session:
         draining.undrain(session, "slurm:main")
     site.until(job_id, "PENDING")
-    with site.sessions.begin() as session:
-        request_cancel(session, job_id)
+    job_rows.cancel(site.sessions, job_id)
     site.until_given_back(job_id)
     assert all_of(cluster, f"hora-{job_id}-1") == ["CANCELLED"] * 3
 
 
-def test_an_attempt_that_began_on_a_host_leaves_slurm(cluster: Slurm, site: Site) -> None:
-    """As it can be while the worker of the pool is lost."""
-    occupy()
-    job_id = job_rows.a_job(site.sessions, **TWO_NODES)
-    site.until(job_id, "PENDING")
-    job_rows.a_host(site.sessions)
-    job_rows.an_attempt(site.sessions, job_id)
-    site.until_given_back(job_id)
-    assert all_of(cluster, f"hora-{job_id}-1") == ["CANCELLED"]
-    assert site.status(job_id) is Status.LAUNCHING
-
-
-def test_a_lost_answer_submits_nothing_twice(cluster: Slurm, site: Site) -> None:
+def test_a_lost_answer_submits_nothing_twice_and_an_attempt_that_began_on_a_host_leaves_slurm(
+    cluster: Slurm, site: Site
+) -> None:
     occupy()
     job_id = job_rows.a_job(site.sessions, **TWO_NODES)
     site.until(job_id, "PENDING")
@@ -108,6 +97,11 @@ def test_a_lost_answer_submits_nothing_twice(cluster: Slurm, site: Site) -> None
     site.until(job_id, "PENDING")
     site.turn()
     assert all_of(cluster, f"hora-{job_id}-1") == ["PENDING"]
+    job_rows.a_host(site.sessions)
+    job_rows.an_attempt(site.sessions, job_id)  # as it can be while the worker of the pool is lost
+    site.until_given_back(job_id)
+    assert all_of(cluster, f"hora-{job_id}-1") == ["CANCELLED"]
+    assert site.status(job_id) is Status.LAUNCHING
 
 
 def test_a_second_worker_of_the_pool_does_nothing_while_the_first_lives(cluster: Slurm, site: Site) -> None:
@@ -133,6 +127,8 @@ def test_what_slurm_does_not_answer_changes_nothing(cluster: Slurm, site: Site) 
     for _ in range(3):
         site.turn()
     assert site.desk.problem is not None
+    with pytest.raises(SlurmAway):
+        commands.knows(1)
     assert site.allocation(running).state == "RUNNING"
     assert site.allocation(waiting).state == "PENDING"
     later = job_rows.a_job(site.sessions, **TWO_NODES, pool="slurm:main", gpus=4)
@@ -149,49 +145,26 @@ def test_an_empty_answer_ends_nothing(
 ) -> None:
     job_id = job_rows.a_job(site.sessions, **TWO_NODES)
     site.until(job_id, "RUNNING")
-    empty = tmp_path / "bin"
-    empty.mkdir()
-    (empty / "squeue").write_text("#!/bin/sh\nexit 0\n")
-    (empty / "squeue").chmod(0o755)
-    path = shutil.which("squeue")
-    assert path is not None
-    monkeypatch.setenv("PATH", f"{empty}:{Path(path).parent}:/bin")
+    fake_command(monkeypatch, tmp_path, "squeue", "exit 0")
     for _ in range(5):
         site.turn()
-    assert site.allocation(job_id).state == "RUNNING"
-    assert site.allocation(job_id).over_at is None
+    assert (site.allocation(job_id).state, site.allocation(job_id).over_at) == ("RUNNING", None)
 
 
-def test_an_allocation_that_somebody_cancels_before_it_began_is_asked_for_again(cluster: Slurm, site: Site) -> None:
+def test_an_allocation_that_was_cancelled_or_told_to_end_before_it_began_is_asked_for_again(
+    cluster: Slurm, site: Site
+) -> None:
     others = occupy()
     job_id = job_rows.a_job(site.sessions, **TWO_NODES)
     first = site.until(job_id, "PENDING").slurm_job
     assert first is not None
     commands.cancel(first)
-
-    def is_asked_again() -> bool:
-        site.turn()
-        return site.allocation(job_id).slurm_job not in (first, None)
-
-    until(is_asked_again, what="another job of Slurm")
+    until(lambda: site.turn() or site.allocation(job_id).slurm_job not in (first, None), what="another job of Slurm")
+    second = site.until(job_id, "PENDING").slurm_job
+    files_of(site.settings).finish(f"hora-{job_id}-1")  # as after a pause and a resume, while Slurm started its job
     commands.cancel(others)
-    site.until(job_id, "RUNNING")
-
-
-def test_a_script_that_was_told_to_end_begins_no_attempt(cluster: Slurm, site: Site) -> None:
-    """As after a pause and a resume, while Slurm started its job."""
-    others = occupy()
-    job_id = job_rows.a_job(site.sessions, **TWO_NODES)
-    first = site.until(job_id, "PENDING").slurm_job
-    files_of(site.settings).finish(f"hora-{job_id}-1")
-    commands.cancel(others)
-
-    def has_begun() -> bool:
-        site.turn()
-        return site.status(job_id) is Status.LAUNCHING
-
-    until(has_begun, what="the attempt")
-    assert site.allocation(job_id).slurm_job != first
+    until(lambda: site.turn() or site.status(job_id) is Status.LAUNCHING, what="the attempt")
+    assert site.allocation(job_id).slurm_job not in (first, second)
     assert len(site.launcher.launched) == 1
 
 
@@ -245,16 +218,13 @@ def test_fifty_jobs_need_one_question_a_turn(
     cluster: Slurm, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions, squeue = tmp_path / "questions", shutil.which("squeue")
-    counting = tmp_path / "squeue"
-    counting.write_text(f'#!/bin/sh\necho >> {questions}\nexec {squeue} "$@"\n')
-    counting.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/local/bin:/usr/bin:/bin")
-    jobs = [job_rows.a_job(site.sessions, gpus=1, device="cpu") for _ in range(50)]
+    fake_command(monkeypatch, tmp_path, "squeue", f'echo >> {questions}\nexec {squeue} "$@"')
+    for _ in range(50):
+        job_rows.a_job(site.sessions, gpus=1, device="cpu")
     for _ in range(3):
         site.turn()
     with site.sessions() as session:
         numbers = session.scalars(select(Allocation.slurm_job).order_by(Allocation.id)).all()
-    assert len(numbers) == len(jobs)
-    assert None not in numbers
-    assert numbers == sorted(numbers)
+    assert len(numbers) == 50
+    assert sorted(number for number in numbers if number is not None) == numbers
     assert len(questions.read_text().splitlines()) == 3
