@@ -11,6 +11,8 @@ from jobs.model.records import Record, rank_records_name
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
+from jobs.scheduling import placing
+from jobs.scheduling.decisions import Placement, Share
 from tests.integration.jobs import job_rows
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
@@ -68,6 +70,16 @@ def claimed_elsewhere(sessions: Sessions) -> Lease:
     """A claimed attempt of host `hb`, which has no agent here."""
     job_rows.a_host(sessions, "hb")
     return claimed(sessions, job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb"))
+
+
+def claimed_over(sessions: Sessions, *names: str) -> Lease:
+    """A claimed attempt with a slot on each of these hosts, which the first one leads."""
+    for name in names:
+        job_rows.a_host(sessions, name, slots=1)
+    placement = Placement(job_rows.a_job(sessions, gpus=len(names)), tuple(Share(name, (0,)) for name in names))
+    with sessions.begin() as session:
+        (lease,) = placing.place(session, [placement], lease_s=60)
+    return claimed(sessions, lease)
 
 
 def files_of(settings: Settings, lease: Lease, records: Mapping[int, Sequence[Record]] | None = None) -> AttemptPaths:

@@ -34,9 +34,7 @@ from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark, sweep
 
 
-def test_slots_are_registered_and_retired_with_the_hardware_of_the_host(
-    sessions: Sessions, make_agent: MakeAgent
-) -> None:
+def test_slots_are_registered_and_retired_with_the_hardware(sessions: Sessions, make_agent: MakeAgent) -> None:
     make_agent(slots=3).reconcile()
     assert [(slot.kind, slot.retired_at) for slot in job_rows.the_slots(sessions)] == [("cpu", None)] * 3
     lease = claimed(sessions, job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=[1, 2]))
@@ -48,9 +46,7 @@ def test_slots_are_registered_and_retired_with_the_hardware_of_the_host(
     assert [slot.retired_at for slot in job_rows.the_slots(sessions)] == [None] * 3
 
 
-def test_a_heartbeat_is_sent_when_it_is_due_and_a_forgotten_host_registers_anew(
-    sessions: Sessions, agent: Agent
-) -> None:
+def test_a_heartbeat_is_sent_when_due_and_a_forgotten_host_registers_anew(sessions: Sessions, agent: Agent) -> None:
     agent.reconcile()
     job_rows.host_went_silent(sessions)
     agent.reconcile()
@@ -114,9 +110,7 @@ def test_the_records_of_ranks_decide_the_end_without_their_supervisor(
     assert lease.attempt_id not in job_rows.holders(sessions)
 
 
-def test_records_left_by_an_earlier_attempt_are_stored_with_those_of_the_last(
-    sessions: Sessions, settings: Settings, agent: Agent
-) -> None:
+def test_records_of_an_earlier_attempt_are_stored_too(sessions: Sessions, settings: Settings, agent: Agent) -> None:
     """Both lost their supervisors. The later one continued from a checkpoint that the earlier one had not stored."""
     lease = job_rows.a_running_attempt(sessions)
     job_rows.end_attempt(sessions, lease, EndReason.LEASE_EXPIRED)
@@ -140,9 +134,7 @@ def test_a_supervisor_that_lives_is_left_alone_and_so_is_a_process_that_has_its_
     assert job_rows.the_attempt(sessions, lease).end_reason is EndReason.LEASE_EXPIRED
 
 
-def test_slots_of_processes_that_cannot_be_killed_are_quarantined(
-    sessions: Sessions, agent: Agent, start: Start
-) -> None:
+def test_slots_of_processes_that_do_not_die_are_quarantined(sessions: Sessions, agent: Agent, start: Start) -> None:
     """Stands in for processes stuck in the kernel, which SIGKILL does not end: each shell restarts its killed child."""
     lease = job_rows.a_running_attempt(sessions)
     mark = mark_of(lease.job_id, lease.number)
@@ -163,9 +155,7 @@ def test_slots_of_processes_that_cannot_be_killed_are_quarantined(
     assert job_rows.the_job(sessions, waiting).status is Status.LAUNCHING
 
 
-def test_an_attempt_that_nobody_claimed_is_launched(
-    sessions: Sessions, settings: Settings, make_agent: MakeAgent
-) -> None:
+def test_an_attempt_that_nobody_claimed_starts(sessions: Sessions, settings: Settings, make_agent: MakeAgent) -> None:
     launcher = Launcher(sessions, settings)
     for host in ("ha", "hb"):
         job_rows.a_host(sessions, host)
@@ -198,9 +188,7 @@ def test_a_job_of_a_lost_host_goes_on_elsewhere(sessions: Sessions, agent: Agent
     assert job_rows.holders(sessions, "hb") == [lease.attempt_id] * 2  # until its own agent is back
 
 
-def test_an_attempt_that_nobody_claimed_in_time_uses_up_a_restart(
-    sessions: Sessions, settings: Settings, make_agent: MakeAgent
-) -> None:
+def test_an_unclaimed_attempt_costs_a_restart(sessions: Sessions, settings: Settings, make_agent: MakeAgent) -> None:
     job_rows.a_host(sessions, "hb")
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     with sessions.begin() as session:

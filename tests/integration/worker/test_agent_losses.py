@@ -10,19 +10,18 @@ from sqlalchemy.exc import DBAPIError
 from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
 from jobs.db.tables import Attempt
 from jobs.lifecycle import leases
-from jobs.lifecycle.store import Lease
 from jobs.model.records import RankExited, rank_records_name
 from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
-from jobs.scheduling import hosts, placing
-from jobs.scheduling.decisions import Placement, Share
+from jobs.scheduling import hosts
 from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import (
     MakeAgent,
     agent_of,
     claimed,
+    claimed_over,
     dead_process,
     files_of,
     live_process,
@@ -37,22 +36,9 @@ from worker.attempt.processes import pids_of_supervisors, pids_with_mark
 from worker.host_shutdown import stop_jobs_of_host
 
 
-def _over_two_hosts(sessions: Sessions) -> Lease:
-    """An attempt that is led by `hb` and has a slot on `ha` too."""
-    for host in ("hb", "ha"):
-        job_rows.a_host(sessions, host, slots=1)
-    shares = (Share("hb", (0,)), Share("ha", (0,)))
-    job_id = job_rows.a_job(sessions)
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
-    return claimed(sessions, lease)
-
-
-def test_an_agent_ends_only_its_own_processes_of_an_attempt_led_elsewhere(
-    sessions: Sessions, make_agent: MakeAgent, start: Start
-) -> None:
+def test_an_agent_ends_only_processes_of_its_own_host(sessions: Sessions, make_agent: MakeAgent, start: Start) -> None:
     agent = make_agent(slots=1)
-    lease = _over_two_hosts(sessions)
+    lease = claimed_over(sessions, "hb", "ha")
     set_supervisor(sessions, lease, dead_process())  # a process of another host looks like this from here
     mark = mark_of(lease.job_id, lease.number)
     rank = start("exec sleep 60", HORA_ATTEMPT=mark)
@@ -67,9 +53,7 @@ def test_an_agent_ends_only_its_own_processes_of_an_attempt_led_elsewhere(
     assert job_rows.holders(sessions, "hb") == [lease.attempt_id]
 
 
-def test_a_supervisor_of_an_ended_attempt_is_ended_with_its_processes(
-    sessions: Sessions, agent: Agent, start: Start, tmp_path: Path
-) -> None:
+def test_a_supervisor_of_an_ended_attempt_ends(sessions: Sessions, agent: Agent, start: Start, tmp_path: Path) -> None:
     """The supervisor was stopped past its lease. It is the parent of a process without the mark."""
     hidden = tmp_path / "hidden"
     supervisor = start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60", HORA_ATTEMPT="")
@@ -169,9 +153,7 @@ def test_a_connection_stopped_in_a_transaction_is_closed_and_blocks_nobody(sessi
     engine.dispose()
 
 
-def test_a_worker_that_shuts_down_stops_the_jobs_of_its_host(
-    sessions: Sessions, settings: Settings, start: Start
-) -> None:
+def test_a_worker_that_shuts_down_stops_its_jobs(sessions: Sessions, settings: Settings, start: Start) -> None:
     supervisor = start("trap 'sleep 0.3; exit 0' TERM; while true; do sleep 0.05 & wait; done")
     supervised_by(sessions, live_process(supervisor.pid))
     assert stop_jobs_of_host(sessions, settings)
@@ -185,7 +167,7 @@ def test_a_host_that_shuts_down_preempts_attempts_led_elsewhere(
     sessions: Sessions, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("worker.host_shutdown._STORING_S", 0.1)
-    lease = _over_two_hosts(sessions)
+    lease = claimed_over(sessions, "hb", "ha")
     quick = {"save_grace_s": 0.1, "sigterm_grace_s": 0.1, "sigkill_grace_s": 0.1}
     assert not stop_jobs_of_host(sessions, settings.model_copy(update=quick))
     assert job_rows.the_attempt(sessions, lease).preempted_for == f"host {settings.host} is shutting down"

@@ -85,18 +85,22 @@ def test_a_pause_before_a_restart_ends_when_the_clock_is_set_back(
         leases.release(session, lease.attempt_id)
         registration.beat(session, "ha")
     assert Dispatcher(sessions, hints, settings).run() == 0
-    assert "after a failed attempt" in str(reason_to_wait(sessions, lease))
+    assert "after a failed attempt" in reason_to_wait(sessions, lease)
     set_clock("0")
-    with sessions.begin() as session:
-        registration.beat(session, "ha")
-    assert "after a failed attempt" not in str(reason_to_wait(sessions, lease))
+    beat(sessions)
+    assert "after a failed attempt" not in reason_to_wait(sessions, lease)
     assert Dispatcher(sessions, hints, settings).run() == 1
 
 
-def reason_to_wait(sessions: Sessions, lease: Lease) -> object:
+def reason_to_wait(sessions: Sessions, lease: Lease) -> str:
     """Why the job is queued."""
     with sessions() as session:
         return standings(session, [lease.job_id], host_timeout_s=60)[lease.job_id].reason
+
+
+def beat(sessions: Sessions) -> None:
+    with sessions.begin() as session:
+        registration.beat(session, "ha")
 
 
 def test_a_host_that_was_lost_does_not_come_back_when_the_clock_is_set_back(
@@ -108,6 +112,5 @@ def test_a_host_that_was_lost_does_not_come_back_when_the_clock_is_set_back(
     with sessions() as session:
         assert not host(session, "ha", host_timeout_s=60).alive
     assert Dispatcher(sessions, hints, settings).run() == 0
-    with sessions.begin() as session:
-        registration.beat(session, "ha")
+    beat(sessions)
     assert Dispatcher(sessions, hints, settings).run() == 1

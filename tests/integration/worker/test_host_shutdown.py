@@ -15,9 +15,7 @@ from tests.waiting import until
 from worker.host_shutdown import leave_list
 
 
-def test_a_host_that_is_named_by_its_machine_leaves_the_list(
-    sessions: Sessions, database: str, broker: str, tmp_path: Path
-) -> None:
+def test_a_host_named_by_its_machine_leaves(sessions: Sessions, database: str, broker: str, tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     settings = {"HORA_DATABASE_URL": database, "HORA_BROKER_URL": broker, "HORA_STOP_JOBS_WITH_WORKER": "1"}
     with log.open("wb") as output:

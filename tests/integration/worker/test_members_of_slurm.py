@@ -130,28 +130,27 @@ def test_a_node_that_stays_silent_is_to_blame_though_its_silence_becomes_longer(
     assert members.faulty_host("host n2: silent for 9 s") is None
 
 
-def failed_start(start: Start, *said: str, code: int = 1) -> MemberFailed:
-    """The failure of a start in which srun prints this."""
+@pytest.mark.parametrize(
+    ("said", "is_lost", "to_blame"),
+    [
+        (["srun: error: Task launch for StepId=2.0 failed on node n1: Communication failure"], True, "n1"),
+        (["srun: error: Unable to contact slurm controller (connect failure)"], True, None),
+        (["env: '/x/python': No such file", "srun: error: n1: task 0: Exited with exit code 1"], False, "n1"),
+    ],
+)
+def test_a_node_where_slurm_starts_no_member_is_lost_and_one_that_cannot_run_it_is_faulty(
+    start: Start, said: list[str], is_lost: bool, to_blame: str | None
+) -> None:
     with pytest.raises(MemberFailed) as failure:
-        start(["sh", "-c", f"printf '%s\\n' {shlex.join(said)} >&2; exit {code}"])
-    return failure.value
+        start(["sh", "-c", f"printf '%s\\n' {shlex.join(said)} >&2; exit 1"])
+    members, error = Members(failure=failure.value), str(failure.value)
+    assert members.why_lost() == (error if is_lost else None)
+    assert members.faulty_host(error) == to_blame
+    assert members.faulty_host("host slurm:main is shutting down") is None
+    assert is_lost or "No such file" in error
 
 
-def test_a_node_where_slurm_starts_no_member_is_lost(start: Start) -> None:
-    failure = failed_start(start, "srun: error: Task launch for StepId=2.0 failed on node n1: Communication failure")
-    lost = Members(failure=failure)
-    assert lost.why_lost() == str(failure)
-    assert lost.faulty_host(str(failure)) == "n1"
-    assert lost.faulty_host("host slurm:main is shutting down") is None
-    failure = failed_start(start, "srun: error: Unable to contact slurm controller (connect failure)")
-    assert Members(failure=failure).why_lost() is not None
-    assert Members(failure=failure).faulty_host(str(failure)) is None, "no node is to blame"
-
-
-def test_a_node_that_cannot_run_a_member_is_faulty_and_says_why(start: Start) -> None:
-    failure = failed_start(start, "env: '/x/python': No such file", "srun: error: n1: task 0: Exited with exit code 1")
-    assert "No such file" in str(failure)
-    assert (Members(failure=failure).why_lost(), Members(failure=failure).faulty_host(str(failure))) == (None, "n1")
+def test_a_node_with_too_few_gpus_is_faulty_and_says_why(start: Start) -> None:
     with pytest.raises(MemberFailed, match="Slurm gave 1 GPUs") as refusal:
         start(given="1")
     refusing = Members(failure=refusal.value)
@@ -171,7 +170,5 @@ CARDS = [SimpleNamespace(index=index, uuid=f"GPU-{index}abc") for index in range
         (["0"], [], [None]),
     ],
 )
-def test_a_rank_has_the_card_that_slurm_names(
-    named: list[str], found: list[SimpleNamespace], indices: list[int | None]
-) -> None:
+def test_slurm_names_cards_of_ranks(named: list[str], found: list[SimpleNamespace], indices: list[int | None]) -> None:
     assert [None if gpu is None else gpu.index for gpu in match(named, found)] == indices  # type: ignore[arg-type]

@@ -44,9 +44,7 @@ def forked(nursery: Nursery) -> int | None:
         return nursery.fork_supervisor(["supervisor"], {}, {}, log=log.fileno())
 
 
-def test_a_template_has_one_thread_and_default_signals_and_its_death_is_noticed(
-    nursery: Nursery, modules: Path
-) -> None:
+def test_a_template_has_one_thread_and_usual_signals_and_its_death_is_noticed(nursery: Nursery, modules: Path) -> None:
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # as a shell does in the background
     nursery.once()
     signal.signal(signal.SIGQUIT, before)
@@ -78,9 +76,7 @@ def test_a_changed_file_makes_a_new_template(nursery: Nursery, modules: Path) ->
     assert template not in templates_of(modules)
 
 
-def test_ranks_start_cold_where_the_template_cannot_import(
-    nursery: Nursery, modules: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ranks_start_cold_if_imports_fail(nursery: Nursery, modules: Path, caplog: pytest.LogCaptureFixture) -> None:
     (modules / "tensorflow.py").write_text("raise RuntimeError('broken')\n")
     nursery.start()
     until(lambda: "could not import what ranks import" in caplog.text, what="a word about it")

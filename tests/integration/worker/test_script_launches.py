@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from jobs.db.engine import Sessions
-from jobs.lifecycle.store import Lease
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
@@ -22,12 +21,6 @@ FILES = {"train.py": b"print('hi')\n", "lib/data.bin": os.urandom(250_000)}
 @pytest.fixture
 def config(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path, code="on", host_name="ha", data_roots=str(tmp_path / "data"), restart_backoff_s=99)
-
-
-def placed(sessions: Sessions, digest: str, **fields: Any) -> Lease:
-    job_rows.a_host(sessions)
-    script = {"code": digest, "command": ["python", "train.py", "{batch_size}"], "dataset": None}
-    return job_rows.an_attempt(sessions, job_rows.a_job(sessions, **script | fields))
 
 
 def prepared(sessions: Sessions, config: Settings, hosts: list[str]) -> tuple[AttemptPaths, PreparedScript]:
@@ -55,9 +48,6 @@ def test_the_code_of_a_job_is_unpacked_and_its_library_linked(sessions: Sessions
     assert not paths.code_archive.exists(), "no other host needs it"
     paths.tidy(launch.user)
     assert not paths.code.exists()
-
-
-def test_the_archive_is_kept_for_other_hosts(sessions: Sessions, config: Settings) -> None:
     paths, script = prepared(sessions, config, ["ha", "hb"])
     assert script.of_member("hb").archive_bytes == paths.code_archive.stat().st_size > 250_000
     assert (script.of_member("hb").memory_bytes or 0) > 0
@@ -82,7 +72,10 @@ def test_what_cannot_be_started_ends_the_attempt_with_a_sentence(
     said: str,
 ) -> None:
     archive = code_rows.packed(FILES) if content is None else content
-    lease = placed(sessions, code_rows.an_archive(sessions, archive, digest=digest), **fields)
+    code = code_rows.an_archive(sessions, archive, digest=digest)
+    script = {"code": code, "command": ["python", "train.py", "{batch_size}"], "dataset": None}
+    job_rows.a_host(sessions)
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, **script | fields))
     assert not Launcher(sessions, config).launch(lease.attempt_id)
     attempt = job_rows.the_attempt(sessions, lease)
     assert attempt.end_reason is reason
@@ -91,9 +84,7 @@ def test_what_cannot_be_started_ends_the_attempt_with_a_sentence(
     assert job_rows.holders(sessions) == [None, None]
 
 
-def test_memory_is_divided_among_the_slots_of_a_host_unless_the_operator_says_otherwise(
-    sessions: Sessions, config: Settings
-) -> None:
+def test_memory_is_divided_among_slots_unless_the_operator_sets_it(sessions: Sessions, config: Settings) -> None:
     job_rows.a_mixed_host(sessions, "hb", cpus=4, memory_bytes=40 * 10**9)
     with sessions() as session:
         assert memory_of_ranks(session, ["hb"], config) == {"hb": 9 * 10**9}

@@ -1,43 +1,28 @@
-"""An attempt is ended in order: asked by a file, then by SIGTERM, then killed; each within its limit."""
+"""An attempt is ended in order: asked by a file, then by SIGTERM, then killed. All of its processes are found.
 
+`supervision/test_supervision.py` stops real ranks: some save, some are deaf, some hide their children.
+"""
+
+import os
 import signal
-import time
+import subprocess
 from pathlib import Path
 
 import psutil
 import pytest
 
-from jobs.runtime.processes import ProcessId
-from tests.integration.worker.conftest import Start, pid_in
-from tests.waiting import slowdown, until
-from worker.attempt.processes import pids_with_mark
+from jobs.runtime.processes import ProcessId, environment
+from tests.integration.worker.conftest import Start
+from tests.waiting import until
+from worker.attempt.processes import pids_with_mark, signal_marked, sweep
 from worker.attempt.stopping import Graces, LocalProcesses, stop
 
+
 # Writes what reaches it, in the order it does; `sleep 0.05 &` and `wait` let a trap run at once.
-RANK = """
-trap 'echo term >> {rank_log}; {on_term}' TERM
-echo up >> {rank_log}
-while [ ! -e {stop} ]; do sleep 0.05 & wait; done
-echo file >> {rank_log}
-{on_file}
-while true; do sleep 0.05 & wait; done
-"""
-
-
-@pytest.fixture
-def rank_log(tmp_path: Path) -> Path:
-    return tmp_path / "rank_log"
-
-
-@pytest.fixture
-def stop_file(tmp_path: Path) -> Path:
-    return tmp_path / "stop"
-
-
 class OtherHost:
     """Processes on another host, invisible from here. They leave at the signal `goes_at`."""
 
-    def __init__(self, goes_at: int | None) -> None:
+    def __init__(self, goes_at: str | int | None) -> None:
         self.goes_at = goes_at
         self.requests: list[str | int] = []
 
@@ -51,124 +36,111 @@ class OtherHost:
         return self.goes_at is None or self.goes_at in self.requests
 
 
-def local_processes(mark: str, stop_file: Path, *, child: int = 0) -> LocalProcesses:
-    """The descendants of this process, except those that other fixtures started."""
-    spared = [one.pid for one in psutil.Process().children() if one.pid not in pids_with_mark(mark)]
-    return LocalProcesses(mark, stop_file, child, lambda: spared)
+def graces(stop_file_s: float | None, *, sigterm_s: float = 0.1, sigkill_s: float = 5) -> Graces:
+    return Graces(stop_file_s=stop_file_s, hurried_s=0.1, sigterm_s=sigterm_s, sigkill_s=sigkill_s)
 
 
-def start_rank(
-    start: Start, mark: str, rank_log: Path, stop_file: Path, *, on_file: str = "", on_term: str = ""
-) -> int:
-    """Start a rank that runs `on_file` at the stop file and `on_term` at SIGTERM."""
-    child = start(RANK.format(rank_log=rank_log, stop=stop_file, on_file=on_file, on_term=on_term))
-    until(lambda: rank_log.exists() and "up" in rank_log.read_text())
-    assert child.pid in pids_with_mark(mark)
-    return child.pid
+def test_without_a_stop_file_ranks_are_terminated_at_once(mark: str, start: Start, tmp_path: Path) -> None:
+    stop_file, limits = tmp_path / "stop", graces(None, sigterm_s=60)
+    rank = start(f"trap 'exit 4' TERM; touch {tmp_path}/up; while true; do sleep 0.05 & wait; done")
+    until((tmp_path / "up").exists)
+    spared = [one.pid for one in psutil.Process().children() if one.pid != rank.pid]
+    processes = LocalProcesses(mark, stop_file, rank.pid, lambda: spared)
+    assert stop([processes], limits, meanwhile=lambda: False)
+    assert (rank.wait(10), pids_with_mark(mark), stop_file.exists()) == (4, [], False)
+
+    def is_waited_for() -> bool:
+        raise AssertionError("it was")
+
+    assert stop([processes], limits, meanwhile=is_waited_for)
 
 
-def stop_attempt(
-    mark: str, stop_file: Path, *, file_s: float | None = 5, term_s: float = 5, hurry: bool = False, child: int = 0
-) -> tuple[bool, int]:
-    """Stop the attempt; says whether it is clean, and how often the time was used for something else."""
-    looks = 0
-
-    def meanwhile() -> bool:
-        nonlocal looks
-        looks += 1
-        stop_file.with_name("looked").touch()
-        return hurry
-
-    factor = slowdown()  # on a busy machine a rank reacts that much later
-    graces = Graces(
-        stop_file_s=None if file_s is None else file_s * factor,
-        hurried_s=0.3 * factor,
-        sigterm_s=term_s * factor,
-        sigkill_s=5 * factor,
-    )
-    clean = stop([local_processes(mark, stop_file, child=child)], graces, meanwhile=meanwhile)
-    assert pids_with_mark(mark) == []
-    return clean, looks
+def test_only_adopted_zombies_are_collected(mark: str, start: Start, tmp_path: Path) -> None:
+    spared = [one.pid for one in psutil.Process().children()]
+    for is_adopted in (True, False):
+        child = start("exit 3")
+        until(lambda child=child: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
+        LocalProcesses(mark, tmp_path / "stop", 0 if is_adopted else child.pid, lambda: spared).reap()
+        assert psutil.pid_exists(child.pid) != is_adopted
 
 
-def test_a_rank_that_ends_at_the_stop_file_gets_no_signal(
-    mark: str, start: Start, rank_log: Path, stop_file: Path
-) -> None:
-    saving = f"until [ -e {stop_file.with_name('looked')} ]; do sleep 0.05; done; exit 0"
-    pid = start_rank(start, mark, rank_log, stop_file, on_file=saving)
-    clean, looks = stop_attempt(mark, stop_file, file_s=30, child=pid)
-    assert clean
-    assert looks > 0
-    assert rank_log.read_text().split() == ["up", "file"]
-
-
-def test_a_rank_that_ignores_the_stop_file_and_sigterm_is_killed(
-    mark: str, start: Start, rank_log: Path, stop_file: Path
-) -> None:
-    start_rank(start, mark, rank_log, stop_file)
-    assert stop_attempt(mark, stop_file, file_s=0.5, term_s=0.5)[0]
-    assert rank_log.read_text().split() == ["up", "file", "term"]
-
-
-def test_ranks_are_terminated_at_once_without_a_stop_file(
-    mark: str, start: Start, rank_log: Path, stop_file: Path
-) -> None:
-    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
-    assert stop_attempt(mark, stop_file, file_s=None)[0]
-    assert rank_log.read_text().split() == ["up", "term"]
-    assert not stop_file.exists()
-
-
-def test_a_hurried_stop_shortens_the_time_for_saving(mark: str, start: Start, rank_log: Path, stop_file: Path) -> None:
-    start_rank(start, mark, rank_log, stop_file, on_term="exit 0")
-    began = time.monotonic()
-    assert stop_attempt(mark, stop_file, file_s=60, hurry=True)[0]
-    assert time.monotonic() - began < 10 * slowdown()
-    assert rank_log.read_text().split() == ["up", "file", "term"]
-
-
-def test_an_attempt_without_processes_is_not_waited_for(mark: str, stop_file: Path) -> None:
-    assert stop_attempt(mark, stop_file) == (True, 0)
-
-
-def test_a_child_without_mark_and_session_is_ended_with_its_parent(
-    mark: str, start: Start, tmp_path: Path, stop_file: Path
-) -> None:
-    hidden = tmp_path / "hidden"
-    start(f"env -i setsid sh -c 'echo $$ > {hidden}; exec sleep 60' & exec sleep 60")
-    pid = pid_in(hidden)
-    assert pid not in pids_with_mark(mark)
-    assert stop_attempt(mark, stop_file, file_s=None, term_s=0)[0]
-    assert ProcessId.of(pid) is None
-
-
-def test_only_adopted_zombies_are_collected(mark: str, start: Start, stop_file: Path) -> None:
-    adopted = start("exit 4")
-    until(lambda: psutil.Process(adopted.pid).status() == psutil.STATUS_ZOMBIE)
-    spared = [one.pid for one in psutil.Process().children() if one.pid != adopted.pid]
-    LocalProcesses(mark, stop_file, 0, lambda: spared).reap()
-    assert not psutil.pid_exists(adopted.pid)
-    ours = start("exit 3")
-    until(lambda: psutil.Process(ours.pid).status() == psutil.STATUS_ZOMBIE)
-    LocalProcesses(mark, stop_file, ours.pid, lambda: spared).reap()
-    assert ours.wait(10) == 3
-
-
-@pytest.mark.parametrize(
-    ("goes_at", "requests"),
-    [
-        ("file", ["file"]),
-        (signal.SIGTERM, ["file", signal.SIGTERM]),
-        (signal.SIGKILL, ["file", signal.SIGTERM, signal.SIGKILL]),
-    ],
-)
-def test_other_hosts_are_asked_in_the_same_order(goes_at: int, requests: list[str | int]) -> None:
-    there = OtherHost(goes_at)
-    graces = Graces(stop_file_s=0.1, hurried_s=0.1, sigterm_s=0.1, sigkill_s=5)
-    assert stop([OtherHost(None), there], graces, meanwhile=lambda: False)
-    assert there.requests[: len(requests)] == requests
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_other_hosts_are_asked_in_the_same_order(last: int) -> None:
+    requests = ["file", signal.SIGTERM, signal.SIGKILL]
+    there = OtherHost(requests[last])
+    assert stop([OtherHost(None), there], graces(0.1), meanwhile=lambda: False)
+    assert there.requests[: last + 1] == requests[: last + 1]
 
 
 def test_processes_that_cannot_be_killed_are_reported() -> None:
-    graces = Graces(stop_file_s=None, hurried_s=0.1, sigterm_s=0.0, sigkill_s=0.2)
-    assert not stop([OtherHost(signal.SIGUSR1)], graces, meanwhile=lambda: False)
+    assert not stop([OtherHost(signal.SIGUSR1)], graces(None, sigterm_s=0.0, sigkill_s=0.2), meanwhile=lambda: False)
+
+
+def test_only_processes_with_the_mark_are_found(mark: str, start: Start) -> None:
+    child = start("exec sleep 60")
+    longer = start("exec sleep 60", HORA_ATTEMPT=f"{mark}0")
+    until(lambda: pids_with_mark(f"{mark}0"))
+    assert pids_with_mark(mark) == [child.pid]
+    assert pids_with_mark(mark[:-1]) == []
+    assert pids_with_mark(f"{mark}0") == [longer.pid]
+    longer.kill()
+
+
+def test_grandchildren_whose_parent_is_gone_are_found_and_ended_in_any_session(mark: str, start: Start) -> None:
+    parent = start("sleep 60 & setsid sleep 60 & exit 0")
+    parent.wait(10)
+    until(lambda: len({os.getsid(pid) for pid in pids_with_mark(mark)}) == 2, what="two orphans, two sessions")
+    orphans = pids_with_mark(mark)
+    assert parent.pid not in orphans
+    assert sweep(mark)
+    assert not any(ProcessId.of(pid) for pid in orphans)
+    assert signal_marked(mark, signal.SIGKILL) == 0
+
+
+def test_a_process_that_ignores_sigterm_is_ended(mark: str, start: Start, tmp_path: Path) -> None:
+    child = start(f"trap '' TERM; touch {tmp_path}/deaf; exec sleep 60")
+    until((tmp_path / "deaf").exists)
+    assert signal_marked(mark, signal.SIGTERM) == 1
+    assert child.poll() is None
+    assert sweep(mark)
+    assert child.wait(10) == -signal.SIGKILL
+
+
+def test_processes_that_are_started_while_others_are_killed_are_ended_too(mark: str, start: Start) -> None:
+    start("while true; do sleep 60 & sleep 0.01; done")
+    until(lambda: len(pids_with_mark(mark)) > 5)
+    assert sweep(mark)
+    assert pids_with_mark(mark) == []
+
+
+def test_a_process_in_the_middle_of_an_exec_is_not_missed(mark: str, start: Start, tmp_path: Path) -> None:
+    restless = tmp_path / "restless"
+    restless.write_text('#!/bin/sh\nexec "$0"\n')
+    restless.chmod(0o755)
+    start([str(restless)])
+    until(lambda: pids_with_mark(mark))
+    assert [look for look in range(300) if not pids_with_mark(mark)] == []
+
+
+def test_a_zombie_does_not_count_and_a_reused_pid_is_not_the_earlier_process(mark: str, start: Start) -> None:
+    child = start("exec sleep 60")
+    until(lambda: pids_with_mark(mark))
+    process = ProcessId.of(child.pid)
+    assert process is not None
+    others = [ProcessId(child.pid, process.started + seconds) for seconds in (-1, 1)]
+    assert [one.is_alive for one in (process, *others)] == [True, False, False]
+    child.kill()
+    until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
+    assert pids_with_mark(mark) == []
+    assert sweep(mark, timeout_s=0)
+    assert ProcessId.of(child.pid) is None
+    assert not process.is_alive
+
+
+def test_an_empty_environment_and_that_of_no_process_are_read_as_empty() -> None:
+    with subprocess.Popen(["sleep", "60"], env={}) as child:
+        until(lambda: Path(f"/proc/{child.pid}/cmdline").read_bytes().startswith(b"sleep"))
+        assert environment(child.pid) == frozenset()
+        child.kill()
+    assert environment(child.pid) == frozenset()
+    assert not ProcessId(child.pid, 0).is_alive
