@@ -1,4 +1,4 @@
-"""Which slots a host offers, by what TensorFlow says of its cards.
+"""Which slots a host offers, by what TensorFlow says of its cards, and what becomes of GPUs that are lost or used.
 
 The cards are those of the NVML stub. TensorFlow is the real one, which is built for CPUs here; where it should list
 cards, a small program answers in its place.
@@ -15,17 +15,19 @@ from typing import Any
 import pytest
 
 from jobs.db.engine import Sessions
-from jobs.model.states import EndReason
+from jobs.model.states import EndReason, Status
 from jobs.runtime.processes import ProcessId
 from jobs.runtime.settings import Settings
-from jobs.scheduling import registration
+from jobs.scheduling import placing, registration
+from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.hosts import HostNow, host
-from jobs.scheduling.registration import GpuState
+from jobs.scheduling.registration import GpuState, SlotInfo
 from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import MakeAgent
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import until
 from trainer.devices import why_in
+from worker.attempt.shares import layout_of
 from worker.host.devices import Answer, Devices, Offer, Question, Usable, offer_of, usable_of
 from worker.host.gpus import Gpu, find_gpus
 
@@ -149,9 +151,7 @@ def test_several_gpus_without_nccl_are_offered_with_a_warning(cards: Cards, tmp_
         ("import time; time.sleep(600)", 1.0, "it did not answer within 1 s"),
     ],
 )
-def test_a_program_that_fails_or_hangs_is_an_answer_with_a_reason(
-    tmp_path: Path, script: str, limit_s: float, why: str
-) -> None:
+def test_a_program_that_fails_or_hangs_gives_a_reason(tmp_path: Path, script: str, limit_s: float, why: str) -> None:
     question = Question(Settings(home=tmp_path), [sys.executable, "-c", script], limit_s=limit_s)
     answer = question.ask(["GPU-00"])
     assert (answer.version, answer.why) == (None, why)
@@ -201,9 +201,7 @@ def known_host(sessions: Sessions) -> HostNow:
         return host(session, "ha", host_timeout_s=30)
 
 
-def test_a_host_registers_what_it_offers_and_why(
-    sessions: Sessions, settings: Settings, make_agent: MakeAgent, cards: Cards
-) -> None:
+def test_a_host_says_its_offer(sessions: Sessions, settings: Settings, make_agent: MakeAgent, cards: Cards) -> None:
     cards("wm")
     gpus = find_gpus()
     agent = make_agent(gpus=gpus)
@@ -241,9 +239,7 @@ def test_no_job_is_placed_on_slots_of_an_earlier_worker_until_the_devices_are_kn
     assert known_host(sessions).alive
 
 
-def test_a_slot_that_becomes_another_device_keeps_nothing_of_the_former_one(
-    sessions: Sessions, make_agent: MakeAgent, cards: Cards
-) -> None:
+def test_a_slot_of_another_device_keeps_nothing(sessions: Sessions, make_agent: MakeAgent, cards: Cards) -> None:
     cards("pw")
     make_agent(gpus=find_gpus()).reconcile()
     with sessions.begin() as session:
@@ -256,3 +252,74 @@ def test_a_slot_that_becomes_another_device_keeps_nothing_of_the_former_one(
     seen = [(slot.kind, slot.in_use_by_others, slot.reading, slot.unhealthy) for slot in slots[:2]]
     assert seen == [("cpu", False, None, None)] * 2
     assert [slot.retired_at is None for slot in slots] == [True, True, False, False]
+
+
+def test_an_attempt_does_not_start_on_a_gpu_that_others_use_and_a_lost_one_is_unhealthy_afterwards(
+    sessions: Sessions, make_agent: MakeAgent, cards: Cards
+) -> None:
+    cards("www")
+    agent = make_agent(gpus=find_gpus(), slots=None)
+    agent.reconcile()
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
+    cards("wpw")
+    agent.reconcile()
+    ended = job_rows.the_attempt(sessions, lease)
+    assert (ended.end_reason, ended.error) == (
+        EndReason.LAUNCH_FAILED,
+        "the supervisor did not start: a process that is not of this job computes on GPU GPU-01 of host ha",
+    )
+    assert job_rows.the_job(sessions, lease.job_id).status is Status.QUEUED
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions), slots=[0, 2])
+    job_rows.end_attempt(sessions, lease, EndReason.CANCELLED, releases=False)
+    cards("wpl")
+    agent.reconcile()
+    slots = job_rows.the_slots(sessions)
+    assert [(slot.attempt_id, slot.in_use_by_others, slot.unhealthy) for slot in slots] == [
+        (None, False, None), (None, True, None), (None, False, "it is off the bus"),
+    ]  # fmt: skip
+    assert {(slot.retired_at, slot.quarantined_at) for slot in slots} == {(None, None)}
+
+
+def test_a_gpu_that_others_use_is_not_free(sessions: Sessions, make_agent: MakeAgent, cards: Cards) -> None:
+    cards("wp")
+    job_rows.a_job(sessions, gpus=2)
+    make_agent(gpus=find_gpus(), slots=None).reconcile()
+    assert [slot.in_use_by_others for slot in job_rows.the_slots(sessions)] == [False, True]
+    assert job_rows.holders(sessions) == [None, None]
+    cards("ww")  # a worker that starts again looks again
+    make_agent(gpus=find_gpus(), slots=None).reconcile()
+    slots = job_rows.the_slots(sessions)
+    assert [(slot.in_use_by_others, slot.attempt_id is None) for slot in slots] == [(False, False)] * 2
+    with sessions.begin() as session:  # now by a job
+        same_slots = [SlotInfo(slot.index, "gpu", slot.name, slot.uuid, in_use=True) for slot in slots]
+        registration.register(session, "ha", {}, same_slots)
+    assert [slot.in_use_by_others for slot in job_rows.the_slots(sessions)] == [False, False]
+
+
+def test_a_gpu_in_use_is_not_free(sessions: Sessions, make_agent: MakeAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_rows.a_host(sessions, kind="gpu")
+    agent = make_agent()
+    agent._in_contact_since = 0.0  # registered, with GPUs that this machine does not have
+    lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions))
+    job_rows.end_attempt(sessions, lease, EndReason.CANCELLED, releases=False)
+    busy = {"ha-1"}
+    monkeypatch.setattr("worker.host.gpus.is_in_use", lambda uuid: uuid in busy)
+    agent.reconcile()
+    assert job_rows.holders(sessions) == [lease.attempt_id] * 2
+    assert all(slot.quarantined_at for slot in job_rows.the_slots(sessions))
+    busy.clear()
+    agent.reconcile()
+    assert job_rows.holders(sessions) == [None, None]
+
+
+def test_ranks_on_cpu_slots_share_the_cores_of_their_hosts_whatever_gpus_these_have(sessions: Sessions) -> None:
+    slots = [SlotInfo(0, "gpu", "H200", "GPU-00"), SlotInfo(1, "cpu", "CPU share"), SlotInfo(2, "cpu", "CPU share")]
+    info = {"cores": 16, "interface": "eth0", "peers": "same"}
+    with sessions.begin() as session:
+        for name in ("ha", "hb"):
+            registration.register(session, name, info, slots, address=name)
+    job_id = job_rows.a_job(sessions, gpus=2, device="cpu")
+    with sessions.begin() as session:
+        (lease,) = placing.place(session, [Placement(job_id, (Share("ha", (1,)), Share("hb", (1,))))], lease_s=60)
+        layout = layout_of(session, lease.attempt_id, cpu_slots=2)
+    assert [share.threads_per_rank for share in layout.shares] == [8, 8]

@@ -1,5 +1,6 @@
 """Samples of every leased slot and of the host: read from the real system, and stored."""
 
+import os
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Slot
 from jobs.lifecycle.store import Lease, touch
-from jobs.model.records import rank_records_name
+from jobs.model.records import CheckpointSaved, EpochEnded, RankEpochEnded, RankStarted, rank_records_name
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
 from tests.integration.jobs import job_rows
@@ -23,6 +24,7 @@ from tests.waiting import until
 from worker.attempt.paths import AttemptPaths, paths_of
 from worker.attempt.processes import pids_with_mark
 from worker.sampling import sampler as sampler_module
+from worker.sampling.rank_steps import NO_STEP, RankOnHost, RankSteps, Step, newest_step
 from worker.sampling.sampler import Sampler
 
 
@@ -61,9 +63,7 @@ def test_each_leased_slot_gets_a_row_with_the_newest_step(sessions: Sessions, st
     assert {row.gpu_percent for row in rows} == {None}
 
 
-def test_the_slots_of_a_mirrored_job_share_what_its_one_rank_uses(
-    sessions: Sessions, start: Start, sampler: Sampler
-) -> None:
+def test_slots_of_a_mirrored_job_share_what_its_rank_uses(sessions: Sessions, start: Start, sampler: Sampler) -> None:
     lease = job_rows.a_running_attempt(sessions, strategy="mirrored")
     start_ranks(start, lease, ranks=1)
     assert sampler.sample() == sampler.sample() == 2
@@ -73,9 +73,7 @@ def test_the_slots_of_a_mirrored_job_share_what_its_one_rank_uses(
     assert rows[2].cpu_percent == rows[3].cpu_percent is not None
 
 
-def test_the_step_in_the_file_of_a_rank_takes_precedence_over_stored_progress(
-    sessions: Sessions, sampler: Sampler, tmp_path: Path
-) -> None:
+def test_the_step_in_a_file_comes_before_stored_progress(sessions: Sessions, sampler: Sampler, tmp_path: Path) -> None:
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
         touch(session, lease.job_id, progress={"step": 40, "epoch": 2})
@@ -87,9 +85,7 @@ def test_the_step_in_the_file_of_a_rank_takes_precedence_over_stored_progress(
     assert {(row.cpu_percent, row.memory_bytes) for row in rows} == {(None, None)}, "no rank is up"
 
 
-def test_a_member_host_reads_the_step_from_its_own_file(
-    sessions: Sessions, make_sampler: MakeSampler, tmp_path: Path
-) -> None:
+def test_a_member_reads_steps_from_its_own_file(sessions: Sessions, make_sampler: MakeSampler, tmp_path: Path) -> None:
     job_rows.a_host(sessions, "hb", slots=1)
     lease = job_rows.a_running_attempt(sessions)
     with sessions.begin() as session:
@@ -170,9 +166,7 @@ def test_only_the_newest_readings_are_kept(sessions: Sessions, sampler: Sampler)
     assert sampler.sample() == 2 * 61
 
 
-def test_an_attempt_cannot_end_while_its_samples_are_stored(
-    sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_none_ends_while_it_is_sampled(sessions: Sessions, sampler: Sampler, monkeypatch: pytest.MonkeyPatch) -> None:
     lease = job_rows.a_running_attempt(sessions)
     store = sampler_module.store_samples
 
@@ -188,9 +182,7 @@ def test_an_attempt_cannot_end_while_its_samples_are_stored(
     assert sampler.sample() == 2
 
 
-def test_readings_of_a_host_that_runs_nothing_are_stored_together(
-    sessions: Sessions, make_sampler: MakeSampler
-) -> None:
+def test_readings_of_a_host_without_jobs_are_stored_together(sessions: Sessions, make_sampler: MakeSampler) -> None:
     job_rows.a_host(sessions)
     sampler = make_sampler(report_period_s=3600.0)
     sampler.once()
@@ -209,3 +201,83 @@ def test_readings_of_a_host_that_runs_nothing_are_stored_together(
     sampler.watch(0.0)
     sampler.once()
     assert len(stored_host_samples(sessions)) == 7
+
+
+RANK = RankOnHost("job", 2, 1, is_led_here=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the rank writes."""
+    paths = paths_of(tmp_path, RANK.job_id, RANK.attempt)
+    paths.create()
+    return paths.records / rank_records_name(RANK.rank)
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> RankSteps:
+    return RankSteps(tmp_path, host="ha")
+
+
+def test_every_record_with_a_step_gives_the_newest_step() -> None:
+    records = [
+        RankEpochEnded(at=0, epoch=2, step=7, step_time_p50_s=1, step_time_p95_s=1, data_wait_s=0, allreduce_s=0),
+        EpochEnded(at=0, epoch=2, step=7, wall_s=1, samples_per_s=1, learning_rate=1, metrics={}),
+        CheckpointSaved(at=0, epoch=2, step=7, path="x", duration_s=1),
+    ]
+    assert {newest_step(f"{record.model_dump_json()}\n".encode()) for record in records} == {Step(7, 2)}
+    started = RankStarted(at=0, rank=0, local_rank=0, host="ha", pid=1)
+    assert newest_step(f"{started.model_dump_json()}\n".encode()) is None
+    assert newest_step(f"{step_line(5)}{started.model_dump_json()}\n".encode()) == Step(5, 1)
+
+
+def test_the_file_is_followed_as_it_grows(steps: RankSteps, path: Path) -> None:
+    assert steps.read([RANK]) == {RANK: NO_STEP}
+    path.touch()
+    assert steps.read([RANK]) == {RANK: NO_STEP}
+    with path.open("a") as file:
+        for number in range(1, 100):
+            file.write(step_line(number, 1 + number // 50))
+            file.flush()
+            assert steps.read([RANK]) == {RANK: Step(number, 1 + number // 50)}
+        file.write(step_line(100)[:-1])
+        file.flush()
+        assert steps.read([RANK]) == {RANK: Step(99, 2)}  # the line has no end yet
+        file.write("\n")
+    assert steps.read([RANK]) == {RANK: Step(100, 1)}
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"\xff\xfe\x00" * 2000, b"\n" * 9000, b"{}\n[]\n", b'{"kind":"step","step":1e400}\n', b'{"kind":"step"}\n' * 500,
+     step_line(5).replace('"step":5', '"step":9223372036854775808').encode(), b"x" * 9000 + b"\n"],
+)  # fmt: skip
+def test_garbage_does_not_change_the_newest_step(steps: RankSteps, path: Path, garbage: bytes) -> None:
+    path.write_bytes(garbage)
+    assert steps.read([RANK]) == {RANK: NO_STEP}
+    with path.open("ab") as file:
+        file.write(b"\n" + step_line(8).encode())
+    assert steps.read([RANK]) == {RANK: Step(8, 1)}
+    with path.open("ab") as file:
+        file.write(garbage)
+    assert steps.read([RANK]) == {RANK: Step(8, 1)}
+
+
+def test_a_path_that_is_no_file_does_not_block(steps: RankSteps, path: Path, tmp_path: Path) -> None:
+    os.mkfifo(path)
+    assert steps.read([RANK]) == {RANK: NO_STEP}
+    path.unlink()
+    (tmp_path / "elsewhere").write_text(step_line(3))
+    path.symlink_to(tmp_path / "elsewhere")
+    assert steps.read([RANK]) == {RANK: NO_STEP}
+    path.unlink()
+    path.write_text(step_line(4))
+    assert steps.read([RANK]) == {RANK: Step(4, 1)}
+
+
+def test_ranks_that_left_are_forgotten(steps: RankSteps, path: Path) -> None:
+    path.write_text(step_line(4))
+    steps.read([RANK])
+    assert steps.read([]) == {}
+    path.unlink()
+    assert steps.read([RANK]) == {RANK: NO_STEP}
