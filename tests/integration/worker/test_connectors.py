@@ -4,21 +4,24 @@ With real ssh and sshd on loopback, a real template, and a small program in the 
 """
 
 import os
+import secrets
 import shlex
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from jobs.runtime.processes import MARK, ProcessId, command_line, state_and_parent
+from jobs.runtime.processes import MARK, ProcessId, command_line, pids, state_and_parent
 from jobs.runtime.settings import Settings
+from tests.integration.worker.conftest import pid_in
 from tests.integration.worker.ssh_site import serving_ssh, settings_with_keys
-from tests.processes import as_the_kernel_sees_it
+from tests.processes import as_the_kernel_sees_it, knows
 from tests.waiting import until
 from trainer.script import drop_rights
 from worker.attempt.processes import pids_with_mark, signal_marked, sweep
@@ -49,6 +52,7 @@ SAY_PID = "import os, signal\nos.umask(0o077)\nopen('pid', 'w').write(str(os.get
 LASTS = f"{SAY_PID}while True: signal.pause()\n"
 SAVES = f"import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n{LASTS}"
 WARM, COLD = "warm", "cold"
+SECRET = secrets.token_hex(16)
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +92,9 @@ def _ssh_server(settings: Settings) -> Iterator[None]:
 
 
 @pytest.fixture
-def nursery(settings: Settings) -> Iterator[Nursery]:
-    """A nursery of its own, with a template."""
+def nursery(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+    """A nursery of its own, with a template. Its worker has a secret in its environment."""
+    monkeypatch.setenv("HORA_SECRET_OF_THE_WORKER", SECRET)
     nursery = Nursery(settings, threads=1)
     nursery.start()
     until(lambda: nursery.memory_bytes, what="a template")
@@ -130,20 +135,14 @@ def environment_of_rank(settings: Settings, mark: str, folder: Path) -> dict[str
     return of_rank
 
 
-def rank_in(folder: Path) -> int:
-    """The pid of the rank, once it has said it."""
-    return int(until(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), what="a rank"))
-
-
 def how_it_started(rank: int) -> str:
     return WARM if b"worker.nursery.parent" in command_line(state_and_parent(rank)[1]) else COLD
 
 
 def connectors_of(mark: str) -> list[int]:
     """The connectors of an attempt, which do not carry its mark."""
-    words = (connector.__name__.encode(), f"{MARK}={mark}".encode())
-    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [pid for pid in numbers if set(words) <= set(command_line(pid)) and b"env" in command_line(pid)]
+    words = {connector.__name__.encode(), f"{MARK}={mark}".encode(), b"env"}
+    return [pid for pid in pids() if words <= set(command_line(pid))]
 
 
 def template_of(nursery: Nursery) -> int:
@@ -155,7 +154,7 @@ def test_a_warm_rank_is_as_a_cold_one(nursery: Nursery, start: Start, tmp_path: 
     seen = []
     for how in (WARM, COLD):
         ssh = start(LASTS)
-        rank = rank_in(tmp_path)
+        rank = pid_in(tmp_path / "pid")
         assert how_it_started(rank) == how
         seen.append(as_the_kernel_sees_it(rank, mark))
         if how == WARM:
@@ -163,18 +162,15 @@ def test_a_warm_rank_is_as_a_cold_one(nursery: Nursery, start: Start, tmp_path: 
             assert (os.getsid(rank), os.getsid(parent)) == (rank, parent)
             assert set(pids_with_mark(mark)) == {rank, parent}
             reading = RankProcesses().read([(mark, 1)])[mark, 1]  # other tests have ranks at this time too
-            assert reading.memory_bytes < 1.5 * memory_bytes(rank), "the sampler takes the parent for the rank"
+            of_rank = psutil.Process(rank).memory_info().rss
+            assert reading.memory_bytes < 1.5 * of_rank, "the sampler takes the parent for the rank"
         assert sweep(mark)
         assert ssh.wait(240) != 0
         nursery.close()
-    for of_rank in seen:  # the ports of two connections differ
-        of_rank["environment"] = [item for item in of_rank["environment"] if not item.startswith(("SSH_", "_="))]
+    for one in seen:  # the ports of two connections differ
+        one["environment"] = [item for item in one["environment"] if not item.startswith(("SSH_", "_="))]
     warm, cold = seen
     assert {name: (warm[name], cold[name]) for name in warm if warm[name] != cold[name]} == {}
-
-
-def memory_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.usefixtures("nursery")
@@ -194,7 +190,9 @@ def test_a_rank_outlives_the_template_and_the_worker_and_saves_at_a_signal_for_t
     nursery: Nursery, start: Start, tmp_path: Path, mark: str
 ) -> None:
     ssh = start(SAVES)
-    rank = rank_in(tmp_path)
+    rank = pid_in(tmp_path / "pid")
+    with suppress(PermissionError):  # this user may not read the memory of other processes
+        assert not [pid for pid in (template_of(nursery), state_and_parent(rank)[1], rank) if knows(pid, SECRET)]
     os.kill(template_of(nursery), signal.SIGKILL)
     nursery.close()
     assert how_it_started(rank) == WARM
@@ -208,7 +206,7 @@ def test_a_rank_outlives_the_template_and_the_worker_and_saves_at_a_signal_for_t
 def test_a_rank_whose_connector_or_parent_dies_is_told_to_end(start: Start, tmp_path: Path, mark: str) -> None:
     for dies in ("connector", "parent"):
         ssh = start(SAVES)
-        rank = rank_in(tmp_path)
+        rank = pid_in(tmp_path / "pid")
         (pid,) = connectors_of(mark) if dies == "connector" else [state_and_parent(rank)[1]]
         os.kill(pid, signal.SIGKILL)
         assert ssh.wait(240) != 0
@@ -220,9 +218,11 @@ def test_a_cut_connection_ends_no_rank(nursery: Nursery, start: Start, tmp_path:
     if how == COLD:
         nursery.close()
     ssh = start(SAVES)
-    rank = rank_in(tmp_path)
+    rank = pid_in(tmp_path / "pid")
     assert how_it_started(rank) == how
-    servers = servers_above(rank if how == COLD else connectors_of(mark)[0])
+    started = rank if how == COLD else connectors_of(mark)[0]
+    servers = [one.pid for one in psutil.Process(started).parents() if "sshd" in one.cmdline()[0]]
+    assert servers
     ssh.kill()
     until(lambda: not any(map(ProcessId.of, servers)), what="the end of the server's connection")
     assert ProcessId.of(rank) is not None
@@ -230,26 +230,16 @@ def test_a_cut_connection_ends_no_rank(nursery: Nursery, start: Start, tmp_path:
     until(lambda: not pids_with_mark(mark), what="the end of the rank")
 
 
-def servers_above(pid: int) -> list[int]:
-    """The processes of sshd for the connection in which this one was started."""
-    servers = []
-    while (pid := state_and_parent(pid)[1]) > 1:
-        if b"sshd" in command_line(pid)[0]:
-            servers.append(pid)
-    assert servers
-    return servers
-
-
 def test_ranks_start_cold_with_other_variables_at_their_imports(
     nursery: Nursery, start: Start, tmp_path: Path, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variables in ({"OMP_NUM_THREADS": "3"}, {"NCCL_DEBUG": "INFO"}, {"HOROVOD_CYCLE_TIME": "5"}):
         start(LASTS, **variables)
-        assert how_it_started(rank_in(tmp_path)) == COLD, variables
+        assert how_it_started(pid_in(tmp_path / "pid")) == COLD, variables
         assert sweep(mark)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     start(LASTS)
-    assert how_it_started(rank_in(tmp_path)) == COLD
+    assert how_it_started(pid_in(tmp_path / "pid")) == COLD
     assert nursery.memory_bytes, "its template refused, and is there"
 
 
@@ -257,11 +247,11 @@ def test_a_template_that_hangs_gives_no_rank(nursery: Nursery, start: Start, tmp
     template = template_of(nursery)
     os.kill(template, signal.SIGSTOP)
     start(LASTS)
-    rank = rank_in(tmp_path)
+    rank = pid_in(tmp_path / "pid")
     assert how_it_started(rank) == COLD
     os.kill(template, signal.SIGCONT)
     start(SAVES)
-    another = rank_in(tmp_path)
+    another = pid_in(tmp_path / "pid")
     assert how_it_started(another) == WARM
     assert {one for one in pids_with_mark(mark) if b"trainer" in command_line(one)} == {rank, another}
 
@@ -311,8 +301,5 @@ try:
 except PermissionError:
     print("refused")
 """
-    said = subprocess.run(
-        [sys.executable, "-c", program], env={"PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert (said.stdout, said.stderr) == ("refused\n", "")
+    argv, stderr = [sys.executable, "-c", program], subprocess.STDOUT
+    assert subprocess.check_output(argv, env={"PYTHONPATH": str(ROOT)}, cwd=ROOT, stderr=stderr) == b"refused\n"

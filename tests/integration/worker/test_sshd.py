@@ -11,13 +11,13 @@ from hora.stack.keys import make_keys
 from jobs.runtime.settings import Settings
 from jobs.runtime.ssh_keys import SshKeys
 from tests.integration.worker.ssh_site import serving_ssh, settings_with_keys
-from worker.host.ssh import SshUnusable, command, files_of, prepare
+from worker.host.ssh import SshFiles, SshUnusable, client_config, command, files_of, prepare, server_config
 from worker.host.sshd import Sshd
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return settings_with_keys(tmp_path / "home", tmp_path / "keys", "ha")
+    return settings_with_keys(tmp_path / "home", tmp_path / "my keys", "ha")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_only_commands_are_accepted(settings: Settings) -> None:
 def test_an_unknown_client_key_and_an_unknown_host_key_are_refused(settings: Settings, tmp_path: Path) -> None:
     make_keys(tmp_path / "others")
     other = SshKeys(tmp_path / "others")
-    shutil.copy(other.client_key, SshKeys(tmp_path / "keys").client_key)
+    shutil.copy(other.client_key, SshKeys(tmp_path / "my keys").client_key)
     refused = ssh(settings, "127.0.0.1", "true")
     assert (refused.returncode, refused.stderr.strip().endswith("Permission denied (publickey).")) == (255, True)
     files_of(settings).known_hosts.write_text(f"* {' '.join(other.host_public_key.read_text().split()[:2])}\n")
@@ -86,3 +86,28 @@ def test_missing_keys_and_settings_are_reported(settings: Settings) -> None:
         prepare(settings)
     with pytest.raises(SshUnusable, match="HORA_SSH_DIR is not set"):
         prepare(settings.model_copy(update={"ssh_dir": None}))
+
+
+KEYS, FILES = SshKeys(Path("/etc/hora ssh/100%")), SshFiles(Path("/home/ssh/ha"))
+
+
+def options(text: str) -> dict[str, str]:
+    return dict(line.split(" ", 1) for line in text.splitlines())
+
+
+def test_silent_connection_is_closed_after_half_a_lease_but_not_before_six_seconds() -> None:
+    for lease_s, interval_s in ((60.0, "5"), (12.0, "1"), (2.0, "1")):
+        told = options(client_config(KEYS, FILES, user="hora", port=2222, lease_s=lease_s))
+        assert (told["ServerAliveInterval"], told["ServerAliveCountMax"]) == (interval_s, "6")
+        assert told["IdentityFile"] == '"/etc/hora ssh/100%%/client_ed25519"'
+
+
+def test_sshd_admits_one_user_with_one_key_to_run_commands_only() -> None:
+    sshd = options(server_config(KEYS, FILES, user="hora"))
+    assert sshd["AuthorizedKeysFile"] == '"/home/ssh/ha/authorized_keys"'
+    assert sshd["AllowUsers"] == "hora"
+    assert sshd["AuthenticationMethods"] == "publickey"
+    assert {sshd[name] for name in ("PasswordAuthentication", "KbdInteractiveAuthentication", "UsePAM")} == {"no"}
+    assert {sshd[name] for name in ("PermitTTY", "PermitUserRC", "PermitUserEnvironment", "PermitTunnel")} == {"no"}
+    assert sshd["DisableForwarding"] == "yes"
+    assert "AcceptEnv" not in sshd
