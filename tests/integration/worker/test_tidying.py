@@ -33,11 +33,6 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path / "home/runs"
 
 
-@pytest.fixture
-def config(tmp_path: Path, database: str) -> Settings:
-    return Settings(home=tmp_path / "home", database_url=database, retention_period_s=0.05)
-
-
 def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifact: bool = True) -> str:
     """A job with the files of two attempts that ended `days_ago`; None: it still runs."""
     job_id = job_rows.a_job_that_is(sessions, Status.RUNNING if days_ago is None else Status.SUCCEEDED)
@@ -58,6 +53,11 @@ def a_job(sessions: Sessions, runs: Path, *, days_ago: float | None = 31, artifa
 
 def remaining_files(runs: Path, job_id: str) -> list[str]:
     return sorted(str(path.relative_to(runs / job_id)) for path in (runs / job_id).rglob("*") if path.is_file())
+
+
+def artifacts_are_removed(sessions: Sessions, *job_ids: str) -> None:
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id.in_(job_ids)).values(artifacts_removed_at=func.now()))
 
 
 @pytest.fixture
@@ -98,11 +98,10 @@ def test_files_of_old_jobs_are_removed_except_artifacts_and_unknown_files(
 def test_checkpoints_count_until_the_last_lead_host_has_removed_them(sessions: Sessions, runs: Path) -> None:
     ended, expired = (a_job(sessions, runs) for _ in range(2))
     with sessions.begin() as session:
-        for number, host in ((1, "hb"), (2, "ha"), (3, "hc")):
-            started_at = func.now() if number < 3 else None
-            values = {"number": number, "host": host, "started_at": started_at, "ended_at": func.now()}
-            attempt = Attempt(job_id=ended, shares=[], gpus=1, lease_expires_at=func.now(), **values)
-            session.add(attempt)
+        for number, host in enumerate(("hb", "ha", "hc"), start=1):
+            times = {"started_at": func.now() if number < 3 else None, "ended_at": func.now()}
+            of_attempt = {"number": number, "host": host, "shares": [], "gpus": 1, "lease_expires_at": func.now()}
+            session.add(Attempt(job_id=ended, **of_attempt, **times))
         store.touch_all(session, [ended, expired], checkpoint_bytes=5)
         store.touch(session, expired, artifacts_removed_at=func.now())
     kept_bytes = []
@@ -134,16 +133,14 @@ def test_all_files_of_a_deleted_job_go_whenever_its_host_looks(sessions: Session
     (runs / kept / "own").symlink_to(runs / deleted)
     before = remaining_files(runs, kept)
     files = DeletedJobs(sessions, runs)
-    for _ in range(2):
-        assert not files.remove_some()
-        assert len(remaining_files(runs, deleted)) == 11
+    assert not files.remove_some()
+    assert len(remaining_files(runs, deleted)) == 11
     with sessions.begin() as session:
         deletion.delete_job(session, store.locked_job(session, deleted))
-    assert not files.remove_some()
-    assert not (runs / deleted).exists()
-    (runs / deleted / "copying/attempt-1-step-5").mkdir(parents=True)  # a copier held a checkpoint meanwhile
-    assert not files.remove_some()
-    assert not (runs / deleted).exists()
+    for _ in range(2):
+        assert not files.remove_some()
+        assert not (runs / deleted).exists()
+        (runs / deleted / "copying/attempt-1-step-5").mkdir(parents=True)  # a copier held a checkpoint meanwhile
     assert remaining_files(runs, kept) == before
     assert (runs / "0123456789ab").exists(), "of another stack"
 
@@ -153,18 +150,21 @@ def test_links_are_not_followed(
 ) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
-    (precious / "data").touch()
-    inside, linked, whole = (a_job(sessions, runs) for _ in range(3))
+    (precious / "model.keras").touch()
+    inside, linked, whole, artifacts_linked = (a_job(sessions, runs) for _ in range(4))
     (runs / inside / "checkpoints/link").symlink_to(precious)
     (runs / linked / "attempt-9").symlink_to(precious)
     (runs / whole).rename(tmp_path / "elsewhere")
     (runs / whole).symlink_to(tmp_path / "elsewhere")
+    (runs / artifacts_linked / "artifacts").rename(tmp_path / "moved")
+    (runs / artifacts_linked / "artifacts").symlink_to(precious)
+    artifacts_are_removed(sessions, artifacts_linked)
     remove()
-    assert (precious / "data").exists()
+    OldArtifacts(sessions, runs, clock=lambda: 0.0).remove_some()
+    assert (precious / "model.keras").exists()
     assert not (runs / inside / "checkpoints").exists()
     assert (runs / linked / "attempt-9").is_symlink()
     assert "attempt-9 cannot be removed" in caplog.text
-    assert len(remaining_files(tmp_path, "elsewhere")) == 11
     remove_temporary(runs / whole)  # as if it became a link after it was listed
     assert len(remaining_files(tmp_path, "elsewhere")) == 11
 
@@ -185,10 +185,10 @@ def old_rows(sessions: Sessions) -> None:
             session.execute(update(Token).where(Token.id == ended).values(expires_at=at))
 
 
-def test_a_worker_tidies_up_periodically(sessions: Sessions, runs: Path, config: Settings) -> None:
+def test_a_worker_tidies_up_periodically(sessions: Sessions, runs: Path, database: str) -> None:
     job_rows.a_host(sessions)
     job_rows.host_went_silent(sessions, for_s=86400 * 8)
-    tidier = Retention(sessions, config)
+    tidier = Retention(sessions, Settings(home=runs.parent, database_url=database, retention_period_s=0.05))
     tidier.start()
     try:
         for turn in (1, 2):
@@ -209,28 +209,17 @@ def test_a_worker_tidies_up_periodically(sessions: Sessions, runs: Path, config:
 
 
 def test_artifacts_are_removed_once_their_job_is_marked(sessions: Sessions, runs: Path) -> None:
-    old, removed_later, elsewhere = a_job(sessions, runs), a_job(sessions, runs), a_job(sessions, runs)
+    old, removed_later = a_job(sessions, runs), a_job(sessions, runs)
     (runs / old / "notes.txt").write_text("of a person")
-    precious = runs.parent / "precious"
-    precious.mkdir()
-    (precious / "model.keras").write_text("mine")
-    (runs / elsewhere / "artifacts").rename(runs.parent / "moved")
-    (runs / elsewhere / "artifacts").symlink_to(precious)
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id.in_([old, elsewhere])).values(artifacts_removed_at=func.now()))
+    artifacts_are_removed(sessions, old)
     now = [0.0]
     files = OldArtifacts(sessions, runs, clock=lambda: now[0])
     assert not files.remove_some()
     assert not (runs / old / "artifacts").exists()
     assert (runs / old / "notes.txt").exists()
     assert (runs / removed_later / "artifacts/model.weights.h5").exists()
-    assert (precious / "model.keras").exists()
 
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == removed_later).values(artifacts_removed_at=func.now()))
-    now[0] = 3599
-    files.remove_some()  # not yet: all folders are asked for once an hour
-    assert (runs / removed_later / "artifacts").exists()
-    now[0] = 3601
-    files.remove_some()
-    assert not (runs / removed_later / "artifacts").exists()
+    artifacts_are_removed(sessions, removed_later)
+    for now[0], remains in ((3599, True), (3601, False)):  # all folders are asked for once an hour
+        files.remove_some()
+        assert (runs / removed_later / "artifacts").exists() == remains
