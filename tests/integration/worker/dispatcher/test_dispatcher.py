@@ -37,7 +37,7 @@ class ClaimingLauncher(Launcher):
             return leases.claim(session, attempt_id, lease_s=60) is not None
 
 
-def test_attempts_of_its_own_host_are_launched_without_a_hint(
+def test_attempts_of_its_own_host_need_no_hint(
     sessions: Sessions, settings: Settings, make_dispatcher: MakeDispatcher, broker: str
 ) -> None:
     for host in ("ha", "hb"):
@@ -64,9 +64,7 @@ def test_a_pass_that_was_asked_for_runs_soon(sessions: Sessions, dispatcher: Dis
         job_rows.end_attempt(sessions, live_leases(sessions)[0])
 
 
-def test_jobs_are_placed_by_priority_then_age_also_without_a_broker(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_jobs_come_by_priority_and_age_without_a_broker(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     job_rows.a_host(sessions, slots=3)
     jobs = [job_rows.a_job(sessions, gpus=1, priority=priority) for priority in (50, 90, 50, 10)]
     assert make_dispatcher(NOWHERE).run() == 3
@@ -117,9 +115,7 @@ def test_a_job_goes_on_several_hosts_that_work_together(sessions: Sessions, disp
 A100, A100_40, H100 = ("NVIDIA A100-SXM4-80GB", 85), ("NVIDIA A100-SXM4-40GB", 42), ("NVIDIA H100", 85)
 
 
-def test_jobs_get_the_gpus_that_they_choose_and_those_that_nvlinks_join(
-    sessions: Sessions, dispatcher: Dispatcher
-) -> None:
+def test_jobs_get_the_gpus_that_they_choose_and_that_nvlinks_join(sessions: Sessions, dispatcher: Dispatcher) -> None:
     cards = [A100_40, H100, A100_40, H100, ("NVIDIA H100", None), H100]
     joined = [{"gpus": pair, "nvlinks": links, "pcie": None} for pair, links in (([1, 3], 0), ([1, 5], 4), ([3, 5], 0))]
     job_rows.a_mixed_host(sessions, "ha", *cards, cpus=2, topology=joined)
@@ -136,9 +132,7 @@ def test_jobs_get_the_gpus_that_they_choose_and_those_that_nvlinks_join(
     assert (shares[large]["devices"], shares[on_cpus]["devices"]) == (["NVIDIA H100"] * 2, ["cpu"] * 2)
 
 
-def test_an_attempt_on_an_unhealthy_gpu_is_not_expected_to_release_it(
-    sessions: Sessions, dispatcher: Dispatcher
-) -> None:
+def test_an_attempt_on_an_unhealthy_gpu_makes_no_room(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_mixed_host(sessions, "ha", A100, A100)
     low = job_rows.a_job(sessions, gpus=2, priority=10)
     assert dispatcher.run() == 1
@@ -153,9 +147,7 @@ def test_an_attempt_on_an_unhealthy_gpu_is_not_expected_to_release_it(
     )
 
 
-def test_jobs_for_either_device_take_no_cpu_slots_while_a_gpu_host_is_lost(
-    sessions: Sessions, dispatcher: Dispatcher
-) -> None:
+def test_jobs_for_either_device_wait_while_a_gpu_host_is_lost(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_mixed_host(sessions, "lost", A100)
     job_rows.host_went_silent(sessions, "lost")
     job_rows.a_host(sessions, "ha")
@@ -177,9 +169,7 @@ def test_a_job_stored_by_an_older_version_takes_any_gpus(sessions: Sessions, dis
     assert dispatcher.run() == 1
 
 
-def test_eight_dispatchers_never_lease_a_slot_twice_nor_exceed_a_quota(
-    sessions: Sessions, make_dispatcher: MakeDispatcher
-) -> None:
+def test_many_dispatchers_lease_no_slot_twice(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     for host, slots in (("ha", 3), ("hb", 3)):
         job_rows.a_host(sessions, host, slots=slots)
     with sessions.begin() as session:
@@ -222,9 +212,7 @@ def test_concurrent_calls_are_merged(
     assert len(live_leases(sessions)) == 1
 
 
-def test_a_dispatcher_takes_only_some_turns_when_there_are_many_hosts(
-    sessions: Sessions, dispatcher: Dispatcher
-) -> None:
+def test_a_dispatcher_of_many_hosts_takes_only_some_turns(sessions: Sessions, dispatcher: Dispatcher) -> None:
     assert dispatcher.has_turn()  # it knows of no other
     for number in range(100):
         job_rows.a_host(sessions, f"h{number}", slots=1)

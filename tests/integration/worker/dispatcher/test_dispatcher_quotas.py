@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event, func, insert
-from sqlalchemy.engine import Engine
+from sqlalchemy import func, insert
 
 from jobs.data import artifacts
 from jobs.db.engine import Sessions
@@ -13,8 +12,6 @@ from jobs.db.tables import ProjectUsage
 from jobs.lifecycle import retention, store
 from jobs.model.states import Status
 from jobs.people import projects
-from jobs.runtime.hints import Hints
-from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.dispatcher.live_attempts import placed_jobs, standing
 from worker import dispatcher as dispatcher_module
@@ -40,9 +37,7 @@ def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: boo
         session.execute(insert(ProjectUsage).values(project=project, month=month, slot_seconds=3600 * hours))
 
 
-def test_a_project_that_keeps_too_much_gets_no_slots_until_files_are_removed(
-    sessions: Sessions, dispatcher: Dispatcher
-) -> None:
+def test_a_project_that_keeps_too_much_waits_until_files_go(sessions: Sessions, dispatcher: Dispatcher) -> None:
     a_project(sessions, max_storage_gb=3)
     job_rows.a_host(sessions, slots=8)
     small, large = (job_rows.a_job(sessions, gpus=1, project="vision") for _ in range(2))
@@ -126,24 +121,3 @@ def test_a_long_queue_of_one_project_does_not_block_jobs_of_another(
     last = job_rows.a_job(sessions, gpus=1, priority=10)
     assert dispatcher.run() == 2
     assert placed_jobs(sessions) == [first[0], last]
-
-
-@pytest.mark.parametrize(("quota", "placed"), [({"max_slots": 1}, 2), ({"max_storage_gb": 0}, 1)])
-def test_jobs_of_a_project_at_its_quota_are_not_read_again(
-    sessions: Sessions,
-    hints: Hints,
-    engine: Engine,
-    monkeypatch: pytest.MonkeyPatch,
-    quota: dict[str, int],
-    placed: int,
-) -> None:
-    monkeypatch.setattr(dispatcher_module, "_PAGE", 2)
-    a_project(sessions, **quota)
-    job_rows.a_host(sessions, slots=4)
-    for _ in range(9):
-        job_rows.a_job(sessions, gpus=1, project="vision", priority=90)
-    job_rows.a_job(sessions, gpus=1)
-    statements: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
-    assert Dispatcher(sessions, hints, Settings(queue="fifo")).run() == placed
-    assert len([statement for statement in statements if "ORDER BY jobs.priority DESC" in statement]) == 2

@@ -79,9 +79,7 @@ def test_many_hosts_share_the_looks_for_what_any_of_them_may_do(
     assert thread.calls == [*both, "here", "here", *both, *both]
 
 
-def test_an_agent_of_many_hosts_dispatches_when_its_lookout_found_the_queue(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_of_many_dispatches_when_its_lookout_found_jobs(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = site.threads["agent"]
     agent.once()
     monkeypatch.setattr(Dispatcher, "has_turn", lambda _: False)

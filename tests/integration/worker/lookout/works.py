@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 from sqlalchemy import func, select, update
@@ -47,6 +48,7 @@ class Site:
 
 
 Handled = Callable[[], object]
+Row = TypeVar("Row")
 
 
 def placed(session: Session, host: str = "ha", *, gpus: int = 2) -> Lease:
@@ -56,8 +58,20 @@ def placed(session: Session, host: str = "ha", *, gpus: int = 2) -> Lease:
     return lease
 
 
+def _claimed(session: Session, host: str = "ha", *, gpus: int = 2, lease_s: float = 60) -> Lease:
+    lease = placed(session, host, gpus=gpus)
+    leases.claim(session, lease.attempt_id, lease_s=lease_s)
+    return lease
+
+
 def _has_ended(sessions: Sessions, lease: Lease) -> Handled:
     return lambda: job_rows.the_attempt(sessions, lease).ended_at is not None
+
+
+def _only(site: Site, table: type[Row]) -> Row:
+    """The one row of a table, as it is now."""
+    with site.sessions() as session:
+        return session.scalars(select(table)).one()
 
 
 def a_queued_job(site: Site) -> Handled:
@@ -88,8 +102,7 @@ def an_attempt_whose_hint_was_lost(site: Site) -> Handled:
 
 def an_attempt_whose_supervisor_died(site: Site) -> Handled:
     with site.sessions.begin() as session:
-        lease = placed(session)
-        leases.claim(session, lease.attempt_id, lease_s=60)
+        lease = _claimed(session)
         leases.record_supervisor(session, lease, dead_process())
         request_cancel(session, lease.job_id)
     return _has_ended(site.sessions, lease)
@@ -97,16 +110,14 @@ def an_attempt_whose_supervisor_died(site: Site) -> Handled:
 
 def slots_of_an_attempt_that_ended(site: Site) -> Handled:
     with site.sessions.begin() as session:
-        lease = placed(session)
-        leases.claim(session, lease.attempt_id, lease_s=60)
+        lease = _claimed(session)
         leases.end(session, lease, EndReason.CANCELLED)
     return lambda: job_rows.holders(site.sessions) == [None, None]
 
 
 def an_attempt_elsewhere_whose_lease_expired(site: Site) -> Handled:
     with site.sessions.begin() as session:
-        lease = placed(session, "hb", gpus=4)
-        leases.claim(session, lease.attempt_id, lease_s=-60)
+        lease = _claimed(session, "hb", gpus=4, lease_s=-60)
         request_cancel(session, lease.job_id)
     return _has_ended(site.sessions, lease)
 
@@ -123,12 +134,7 @@ def an_attempt_elsewhere_that_nobody_took(site: Site) -> Handled:
 def a_new_dataset(site: Site) -> Handled:
     with site.sessions.begin() as session:
         versions.register(session, NewDataset(name="chips", source="nowhere"), owner="ada")
-
-    def is_looked_for() -> bool:
-        with site.sessions() as session:
-            return session.scalars(select(DatasetVersion)).one().unseen_by == ["ha"]
-
-    return is_looked_for
+    return lambda: _only(site, DatasetVersion).unseen_by == ["ha"]
 
 
 def a_delivery(site: Site) -> Handled:
@@ -136,24 +142,14 @@ def a_delivery(site: Site) -> Handled:
         store_token(session, "hora_me", user="me", scope=Scope.SUBMIT)
         webhook = store.create(session, owner="me", url=site.url, events=["job.ended"], project=None)
         session.add(WebhookDelivery(webhook_id=webhook.id, event="ping", subject_id=webhook.id))
-
-    def is_sent() -> bool:
-        with site.sessions() as session:
-            return session.scalars(select(WebhookDelivery)).one().delivered_at is not None
-
-    return is_sent
+    return lambda: _only(site, WebhookDelivery).delivered_at is not None
 
 
 def a_study_whose_jobs_have_ended(site: Site) -> Handled:
     with site.sessions.begin() as session:
         study = Study(id=new_id(), name="s", owner="me", base=job_rows.SPEC, grid={}, cells=[], repeats=1)
         session.add(study)
-
-    def is_over() -> bool:
-        with site.sessions() as session:
-            return session.scalars(select(Study)).one().ended_at is not None
-
-    return is_over
+    return lambda: _only(site, Study).ended_at is not None
 
 
 def a_search(site: Site) -> Handled:
