@@ -37,61 +37,58 @@ class Passes(PeriodicThread):
         self._during(self)
 
 
-def nothing(passes: Passes) -> None:
-    """A pass that works."""
+def passes_that(*things: str) -> Callable[[Passes], None]:
+    """What is done during each pass, or the first one: watch, wake, find or fail."""
 
+    def during(passes: Passes) -> None:
+        is_first = len(passes.started_at) == 1
+        if "are watched" in things or ("are watched once" in things and is_first):
+            passes.watch(math.inf if "are watched" in things else 3.0)
+        if "are woken in the first" in things and is_first:
+            passes.wake()
+        if "find work" in things:
+            passes.found()
+        if "fail" in things:
+            raise ValueError("this one")
 
-def wake_in_first(passes: Passes) -> None:
-    if len(passes.started_at) == 1:
-        passes.wake()
-
-
-def watch(passes: Passes) -> None:
-    passes.watch(math.inf)
-
-
-def watch_and_wake_in_first(passes: Passes) -> None:
-    watch(passes)
-    wake_in_first(passes)
-
-
-def watch_and_find_work(passes: Passes) -> None:
-    watch(passes)
-    passes.found()
-
-
-def watch_and_fail(passes: Passes) -> None:
-    watch(passes)
-    raise ValueError("this one")
-
-
-def watch_once(passes: Passes) -> None:
-    """The lookout is dead later, hangs or gets no answers."""
-    if len(passes.started_at) == 1:
-        passes.watch(3.0)
+    return during
 
 
 @pytest.mark.parametrize(
-    ("during", "period_s", "rests_first", "expected"),
+    ("things", "period_s", "rests_first", "expected"),
     [
-        (nothing, 5.0, True, [5.0, 10.0, 15.0]),
-        (nothing, 5.0, False, [0.0, 5.0, 10.0]),
-        (wake_in_first, 5.0, True, [5.0, 5.0, 10.0]),  # the next pass begins at once
-        (watch, 1.0, False, [0.0, 60.0, 120.0]),  # it rests longer
-        (watch, 100.0, False, [0.0, 100.0, 200.0]),  # a pause that is longer than the rest stays
-        (watch_and_find_work, 1.0, False, [0.0, 1.0, 2.0]),  # work ends the rest and not the pause before it
-        (watch_and_wake_in_first, 1.0, False, [0.0, 0.0, 60.0]),
-        (watch_and_fail, 1.0, False, [0.0, 1.0, 2.0]),
-        (watch_once, 1.0, False, [0.0, 3.0, 4.0]),
+        ([], 5.0, True, [5.0, 10.0, 15.0]),
+        ([], 5.0, False, [0.0, 5.0, 10.0]),
+        (["are woken in the first"], 5.0, True, [5.0, 5.0, 10.0]),  # the next pass begins at once
+        (["are watched"], 1.0, False, [0.0, 60.0, 120.0]),  # it rests longer
+        (["are watched"], 100.0, False, [0.0, 100.0, 200.0]),  # a pause that is longer than the rest stays
+        (["are watched", "find work"], 1.0, False, [0.0, 1.0, 2.0]),  # work ends the rest and not the pause before it
+        (["are watched", "are woken in the first"], 1.0, False, [0.0, 0.0, 60.0]),
+        (["are watched", "fail"], 1.0, False, [0.0, 1.0, 2.0]),
+        (["are watched once"], 1.0, False, [0.0, 3.0, 4.0]),  # the lookout is dead later, hangs or gets no answers
     ],
 )
 def test_passes_are_made_once_a_period_and_after_a_longer_rest_while_a_lookout_finds_no_work(
-    during: Callable[[Passes], None], period_s: float, rests_first: bool, expected: list[float]
+    things: list[str], period_s: float, rests_first: bool, expected: list[float]
 ) -> None:
-    passes = Passes(during=during, period_s=period_s, rests_first=rests_first)
+    passes = Passes(during=passes_that(*things), period_s=period_s, rests_first=rests_first)
     passes.run()
     assert passes.started_at == expected
     assert passes.now_s == expected[-1], "no pause after a stop"
+    passes.run()
+    assert passes.started_at == expected, "a stopped thread makes no pass"
+
+
+def test_a_pass_that_fails_is_logged_and_one_without_a_database_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    def find_it_away(passes: Passes) -> None:
+        raise OperationalError("SELECT 1", {}, psycopg.OperationalError("connection refused"))
+
+    Passes(most=1, during=passes_that("fail")).run()
+    assert "ValueError: this one" in caplog.text
+    Passes(most=1, during=find_it_away).run()
+    away = "passes: the database is away or busy, the next pass tries again: connection refused"
+    assert caplog.messages == ["passes: a pass failed, the next one tries again", away]
+    assert (caplog.records[1].levelno, caplog.records[1].exc_info) == (logging.WARNING, None)
 
 
 def test_pause_length_is_asked_again_after_every_pass() -> None:
@@ -99,42 +96,9 @@ def test_pause_length_is_asked_again_after_every_pass() -> None:
         def pause_s(self) -> float:
             return 2.0 ** len(self.started_at)
 
-    passes = Slower(rests_first=False, during=nothing)
+    passes = Slower(rests_first=False, during=passes_that())
     passes.run()
     assert passes.started_at == [0.0, 2.0, 6.0]
-
-
-def test_a_thread_that_is_stopped_before_its_first_pass_makes_none() -> None:
-    passes = Passes(during=nothing)
-    passes.stop()
-    passes.run()
-    assert passes.started_at == []
-
-
-def test_a_pass_that_fails_is_logged_and_the_next_one_is_made(caplog: pytest.LogCaptureFixture) -> None:
-    def fail_in_first(passes: Passes) -> None:
-        if len(passes.started_at) == 1:
-            raise ValueError("this one")
-
-    passes = Passes(during=fail_in_first)
-    passes.run()
-    assert passes.started_at == [5.0, 10.0, 15.0]
-    assert caplog.messages == ["passes: a pass failed, the next one tries again"]
-    assert "ValueError: this one" in caplog.text
-
-
-def test_unreachable_database_is_logged_in_one_line_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    def find_it_away(passes: Passes) -> None:
-        raise OperationalError("SELECT 1", {}, psycopg.OperationalError("connection refused"))
-
-    Passes(most=1, during=find_it_away).run()
-    assert [(record.levelno, record.getMessage(), record.exc_info) for record in caplog.records] == [
-        (
-            logging.WARNING,
-            "passes: the database is away or busy, the next pass tries again: connection refused",
-            None,
-        )
-    ]
 
 
 def test_stop_waits_for_the_current_pass() -> None:

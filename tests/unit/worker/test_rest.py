@@ -31,13 +31,6 @@ def rests_for(rest: Rest, clock: dict[str, float]) -> int:
     return int(clock["now"] - began)
 
 
-def test_copies_use_a_five_hundredth_of_the_cores(clock: dict[str, float]) -> None:
-    rest = Rest(cores=4)
-    assert not rest.is_on
-    copy(rest, clock, used_s=0.5, took_s=20.0)
-    assert rests_for(rest, clock) == 63  # 0.5 s / 4 cores x 500
-
-
 def test_copies_at_the_same_time_add_up_and_none_rests_for_more_than_five_minutes(clock: dict[str, float]) -> None:
     rest = Rest(cores=2)
     copy(rest, clock, used_s=0.09)
@@ -48,8 +41,11 @@ def test_copies_at_the_same_time_add_up_and_none_rests_for_more_than_five_minute
     assert rests_for(rest, clock) == 300
 
 
-def test_a_copy_that_fails_begins_no_rest(clock: dict[str, float]) -> None:
-    rest = Rest(cores=1)
+def test_copies_use_a_five_hundredth_of_the_cores_and_one_that_fails_begins_no_rest(clock: dict[str, float]) -> None:
+    rest = Rest(cores=4)
+    assert not rest.is_on
+    copy(rest, clock, used_s=0.5, took_s=20.0)
+    assert rests_for(rest, clock) == 63  # 0.5 s / 4 cores x 500
     with suppress(OSError), rest.after_copy():
         clock["used"] += 1.0
         raise OSError

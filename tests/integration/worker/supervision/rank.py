@@ -69,12 +69,10 @@ match MOOD:
     case "without a device":
         say("exit", reason="no_device", message="local rank 0 on host ha has no GPU")
         sys.exit(1)
-    case "script fails":
+    case "script fails" | "script saves and fails":
         say("report", step=1, metrics={"mae": 1})
-        say("exit", reason="script_failed", message="the script exited with 1: ValueError: no such column")
-        sys.exit(1)
-    case "script saves and fails":
-        say("checkpoint", epoch=1, step=1, path="/x", duration_s=0.1)
+        if MOOD == "script saves and fails":
+            say("checkpoint", epoch=1, step=1, path="/x", duration_s=0.1)
         say("exit", reason="script_failed", message="the script exited with 1: ValueError: no such column")
         sys.exit(1)
     case "script fails when stopped":

@@ -9,19 +9,16 @@ import psutil
 import pytest
 
 from jobs.db.engine import Sessions
-from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease
 from jobs.model.states import EndReason, Status
 from jobs.runtime.processes import mark_of
 from jobs.runtime.settings import Settings
-from jobs.scheduling import placing
-from jobs.scheduling.decisions import Placement, Share
 from tests.integration.jobs import job_rows
+from tests.integration.worker.agents import claimed_over, files_of
 from tests.integration.worker.conftest import Start
 from tests.integration.worker.samples import stored_samples
 from tests.waiting import until
 from worker.attempt.members import Members, NodeSample
-from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_with_mark
 from worker.attempt.supervision import Supervision
 from worker.attempt.supervisor_task import SupervisorTask
@@ -33,7 +30,7 @@ class OtherHosts(Members):
     With that report comes the last sample, as from nodes of Slurm.
     """
 
-    def __init__(self, *, spared: Sequence[int], lost_at: float | None = None) -> None:
+    def __init__(self, *, spared: Sequence[int], lost_at: float) -> None:
         super().__init__()
         self._spared = spared
         self._lost_at = lost_at
@@ -53,8 +50,7 @@ class OtherHosts(Members):
         self.extended.append(seconds)
 
     def why_lost(self) -> str | None:
-        is_lost = self._lost_at is not None and time.monotonic() > self._lost_at
-        return "host hc: the connection broke" if is_lost else None
+        return "host hc: the connection broke" if time.monotonic() > self._lost_at else None
 
     def ask_to_stop(self, *, finish: bool) -> None:
         self.requests.append("file")
@@ -87,27 +83,20 @@ def config(tmp_path: Path, database: str) -> Settings:
 @pytest.fixture
 def lease(sessions: Sessions, config: Settings) -> Lease:
     """An attempt of three ranks, one on each host, claimed by `ha`."""
-    for host in ("ha", "hb", "hc"):
-        job_rows.a_host(sessions, host, slots=1)
-    shares = tuple(Share(host, (0,)) for host in ("ha", "hb", "hc"))
-    job_id = job_rows.a_job(sessions, gpus=3)
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, [Placement(job_id, shares)], lease_s=60)
-        leases.claim(session, lease.attempt_id, lease_s=60)
-    paths_of(config.runs_dir, lease.job_id, lease.number).create()
+    lease = claimed_over(sessions, "ha", "hb", "hc")
+    files_of(config, lease)
     return lease
 
 
 def supervised(
-    start: Start, sessions: Sessions, config: Settings, lease: Lease, *, lost_after_s: float | None = None
+    start: Start, sessions: Sessions, config: Settings, lease: Lease, *, lost_after_s: float = float("inf")
 ) -> OtherHosts:
     """Supervise a launcher that only sleeps and has to be terminated. Returns what the other hosts received."""
     spared = [child.pid for child in psutil.Process().children()]
     mark = mark_of(lease.job_id, lease.number)
     launcher = start("exec sleep 60", HORA_ATTEMPT=mark)
     until(lambda: pids_with_mark(mark))
-    lost_at = None if lost_after_s is None else time.monotonic() + lost_after_s
-    members = OtherHosts(spared=spared, lost_at=lost_at)
+    members = OtherHosts(spared=spared, lost_at=time.monotonic() + lost_after_s)
     nothing = {"argv": [], "environment": {}, "launcher_log": "", "lease_file": ""}
     task = SupervisorTask(lease.attempt_id, lease.token, lease.job_id, lease.number, **nothing)
     Supervision(task, launcher, members, sessions, config).run()
@@ -115,9 +104,7 @@ def supervised(
     return members
 
 
-def test_a_lost_host_ends_the_attempt_and_is_named(
-    start: Start, sessions: Sessions, config: Settings, lease: Lease
-) -> None:
+def test_a_lost_host_ends_the_attempt_by_name(start: Start, sessions: Sessions, config: Settings, lease: Lease) -> None:
     began = time.monotonic()
     members = supervised(start, sessions, config, lease, lost_after_s=1)
     assert time.monotonic() - began < config.save_grace_s / 2  # no time to save: the others wait for the lost host

@@ -78,9 +78,7 @@ def second_trial(sessions: Sessions, *, first_val_accuracy: float) -> StudyPlace
     return StudyPlace(study_id, 1, 0, {})
 
 
-def test_a_trial_that_is_worse_than_another_ends_although_no_worker_looks_at_the_search(
-    run: Run, sessions: Sessions
-) -> None:
+def test_a_trial_that_is_worse_than_another_ends_without_a_worker(run: Run, sessions: Sessions) -> None:
     supervised = run("one epoch", study=second_trial(sessions, first_val_accuracy=0.9))
     assert supervised.wait_for_end() is EndReason.PRUNED
     assert supervised.job.pruned_at_epoch == 1

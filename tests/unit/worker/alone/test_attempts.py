@@ -1,7 +1,7 @@
-"""How the attempts of a run follow each other. Nothing is trained, and Slurm is not asked."""
+"""How the attempts of a run follow each other, and what they make of what Slurm gave. Nothing is trained."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from jobs.model.states import EndReason
 from tests.runs import SPEC
 from worker.alone import __main__ as program
 from worker.alone.folder import RunFolder
-from worker.alone.nodes import NotUsable
+from worker.alone.nodes import Allocation, NotUsable, layout_on, still_runs
 from worker.alone.training import Training
 from worker.attempt.ending import Ending
 from worker.slurm import commands
@@ -55,9 +55,7 @@ def earlier(tmp_path: Path, *, slurm_job: int) -> None:
     folder.store(RunAttempt(number=1, slurm_job=slurm_job, device="cpu", nodes=nodes, started_at=datetime.now(UTC)))
 
 
-def test_an_attempt_does_not_start_before_its_run_and_the_end_of_the_earlier_one(
-    submit: Submit, tmp_path: Path
-) -> None:
+def test_an_attempt_starts_after_its_run_and_the_end_of_the_earlier_one(submit: Submit, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     os.close(folder.lock())
     created_at = datetime.now(UTC) + timedelta(hours=1)  # by the clock of its node
@@ -72,7 +70,7 @@ def test_an_attempt_does_not_start_before_its_run_and_the_end_of_the_earlier_one
 
 
 @pytest.mark.parametrize("slurm_job", [5, THIS_JOB], ids=["of another job", "of this one, which Slurm requeued"])
-def test_a_lost_attempt_is_ended_before_the_next_one(
+def test_a_lost_attempt_ends_first(
     submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slurm_job: int
 ) -> None:
     monkeypatch.setattr(commands, "jobs", lambda: [SlurmJob(THIS_JOB, "", "RUNNING", "None", None, "n1")])
@@ -92,3 +90,51 @@ def test_a_spec_that_waits_for_jobs_of_the_service_is_refused(tmp_path: Path) ->
     spec = spec_from(SPEC | {"after": ["3k9v"]})
     with pytest.raises(NotUsable, match=r"only the service knows the jobs in `after`: use `sbatch --dep"):
         program._attempt(RunFolder(tmp_path / "run"), spec.model_dump_json().encode(), [])
+
+
+OF_SLURM = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_TASKS_PER_NODE": "2(x2)"}
+
+
+def test_slurm_says_how_many_ranks_a_node_gets() -> None:
+    assert Allocation.of(OF_SLURM) == Allocation(7, "n[1-2]", 2, 1)
+    assert Allocation.of(OF_SLURM | {"SLURM_TASKS_PER_NODE": "3"}).ranks_per_node == 3
+    assert Allocation.of(OF_SLURM | {"SLURM_CPUS_PER_TASK": "4"}).cpus_per_rank == 4
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({}, "hand the script to sbatch"),
+        (OF_SLURM | {"SLURM_JOB_ID": "x"}, "hand the script to sbatch"),
+        (OF_SLURM | {"SLURM_TASKS_PER_NODE": "2,1"}, r"different numbers of tasks \(2,1\)"),
+        (OF_SLURM | {"SLURM_TASKS_PER_NODE": "2(x2),1"}, "use --nodes and --ntasks-per-node"),
+    ],
+)
+def test_what_cannot_be_used_is_said(variables: Mapping[str, str], message: str) -> None:
+    with pytest.raises(NotUsable, match=message):
+        Allocation.of(variables)
+
+
+def test_each_node_has_the_gpus_that_slurm_gave_there_and_ranks_on_cpus_the_cores_of_their_task() -> None:
+    layout = layout_on(Allocation(7, "n[1-2]", 2, 1), {"n1": ["0", "1", "2"], "n2": ["4", "5"]}, device="auto")
+    assert [(share.address, list(share.ranks), list(share.gpu_uuids)) for share in layout.shares] == [
+        ("n1", [0, 1], ["0", "1"]), ("n2", [2, 3], ["4", "5"]),
+    ]  # fmt: skip
+    assert (layout.lead.threads_per_rank, layout.slurm_job, layout.interface) == (0, 7, "")
+    on_cpus = layout_on(Allocation(7, "n1", 2, 4), {"n1": []}, device="auto")
+    assert (on_cpus.lead.threads_per_rank, list(on_cpus.lead.gpu_uuids), on_cpus.interface) == (4, [], "lo")
+    assert layout_on(Allocation(7, "n1", 1, 1), {"n1": ["0"]}, device="cpu").lead.gpu_uuids == []
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus"), [("gpu", {"n1": []}), ("auto", {"n1": ["0"]}), ("auto", {"n1": ["0", "1"], "n2": []})]
+)
+def test_missing_gpus_are_named(device: str, gpus: Mapping[str, list[str]]) -> None:
+    with pytest.raises(NotUsable, match=r"GPUs on n[12] for 2 ranks: ask for --gres=gpu:2, or .* device: cpu"):
+        layout_on(Allocation(7, "n[1-2]", 2, 1), gpus, device=device)
+
+
+def test_a_job_runs_until_slurm_has_ended_all_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state, runs in (("RUNNING", True), ("COMPLETING", True), ("SUSPENDED", True), ("NODE_FAIL", False)):
+        monkeypatch.setattr(commands, "jobs", lambda state=state: [SlurmJob(7, "a job", state, "None", None, "n1")])
+        assert (still_runs(7), still_runs(8)) == (runs, False)
