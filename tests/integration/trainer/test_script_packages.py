@@ -76,22 +76,19 @@ def run(installed: InstalledSet, code: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_a_script_can_import_what_it_asked_for_and_what_that_needs_and_nothing_else(install_set: Install) -> None:
-    installed = install_set("gadget<2")
-    assert run(installed, "import gadget, gizmo; print(gadget.version, gizmo.version)") == "1.0 3.0"
-    assert run(installed, "import importlib.util; print(importlib.util.find_spec('numpy'))") == "None"
-
-
-def test_the_packages_of_the_environment_below_stay_as_they_are(install_set: Install) -> None:
-    installed = install_set("gizmo", alone=False)
-    assert run(installed, "import gizmo, numpy; print(gizmo.version, numpy.__file__)").endswith("numpy/__init__.py")
+def test_a_script_imports_what_it_asked_for_and_what_that_needs_and_what_is_below_stays(
+    install_set: Install,
+) -> None:
+    alone = install_set("gadget<2")
+    assert run(alone, "import gadget, gizmo; print(gadget.version, gizmo.version)") == "1.0 3.0"
+    assert run(alone, "import importlib.util; print(importlib.util.find_spec('numpy'))") == "None"
+    above = install_set("gizmo", alone=False)
+    assert run(above, "import gizmo, numpy; print(gizmo.version, numpy.__file__)").endswith("numpy/__init__.py")
     with pytest.raises(CannotInstall, match="numpy<1"):
         install_set("numpy<1", alone=False)
 
 
-def test_ranks_that_need_the_same_set_install_it_once(
-    install_set: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_ranks_install_a_set_once(install_set: Install, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with ThreadPoolExecutor(3) as ranks:
         folders = {installed.bin_dir for installed in ranks.map(lambda _: install_set("gadget", "gizmo"), range(3))}
     assert len(folders) == 1
@@ -107,53 +104,44 @@ def test_a_set_that_was_not_finished_is_installed_again(install_set: Install) ->
     assert run(install_set("gizmo"), "import gizmo; print(gizmo.version)") == "3.0"
 
 
-def test_what_takes_too_much_space_is_refused_and_leaves_nothing(
-    install_set: Install, wheels: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("package", "limits", "why"),
+    [
+        ("no-such-package", {}, "no-such-package"),
+        ("gadget", {"timeout_s": 0}, r"took longer than 0 s"),
+        ("heavy", {"most_bytes": 10 * MB}, r"more than 0\.01 GB"),
+    ],
+)
+def test_what_cannot_be_installed_is_refused_and_leaves_nothing(
+    install_set: Install, wheels: Path, tmp_path: Path, package: str, limits: dict[str, int], why: str
 ) -> None:
     make_wheel(wheels, "heavy", "1.0", filler_bytes=30 * MB)
-    with pytest.raises(CannotInstall, match=r"more than 0\.01 GB"):
-        install_set("heavy", most_bytes=10 * MB)
+    with pytest.raises(CannotInstall, match=why):
+        install_set(package, **limits)
     assert [path for path in (tmp_path / "sets").iterdir() if path.is_dir()] == []
 
 
-def test_a_package_that_does_not_exist_is_named_and_one_that_takes_too_long_is_refused(install_set: Install) -> None:
-    with pytest.raises(CannotInstall, match="no-such-package"):
-        install_set("no-such-package")
-    with pytest.raises(CannotInstall, match=r"took longer than 0 s"):
-        install_set("gadget", timeout_s=0)
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ("-r requirements.txt", "-r"),
-        ("https://x.org/a.whl", "https"),
-        ("./local", "local"),
-        ("a @ file:///etc", "file"),
-    ],
-)
-def test_a_requirements_file_names_packages_and_nothing_else(tmp_path: Path, line: str, named: str) -> None:
+def test_a_requirements_file_names_packages_and_nothing_else_and_has_an_end(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
-    file.write_text(f"# what we need\ngizmo>=3  # newest\n\n{line}\n")
-    with pytest.raises(CannotInstall, match=f"line 4 of requirements.txt.*{named}"):
-        requirements_in(file)
-    file.write_text("# what we need\ngizmo>=3  # newest\n\ngadget[extra]==1.*; python_version < '4'\n")
+    head = "# what we need\ngizmo>=3  # newest\n\n"
+    wrong = {"-r other.txt": "-r", "https://x.org/a.whl": "https", "./local": "local", "a @ file:///etc": "file"}
+    for line, named in wrong.items():
+        file.write_text(f"{head}{line}\n")
+        with pytest.raises(CannotInstall, match=f"line 4 of requirements.txt.*{named}"):
+            requirements_in(file)
+    file.write_text(f"{head}gadget[extra]==1.*; python_version < '4'\n")
     assert requirements_in(file) == ["gizmo>=3", "gadget[extra]==1.*; python_version < '4'"]
-
-
-def test_a_requirements_file_that_never_ends_is_refused(tmp_path: Path) -> None:
-    endless = tmp_path / "requirements.txt"
-    endless.symlink_to("/dev/zero")
-    with pytest.raises(CannotInstall, match="cannot be read"):
-        requirements_in(endless)
-    endless.unlink()
-    os.mkfifo(endless)
-    with pytest.raises(CannotInstall, match="named pipe"):
-        requirements_in(endless)
-    endless.unlink()
-    endless.write_text("gizmo\n" * 20_000)
+    file.write_text("gizmo\n" * 20_000)
     with pytest.raises(CannotInstall, match="more than 64 KiB"):
-        requirements_in(endless)
+        requirements_in(file)
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    with pytest.raises(CannotInstall, match="cannot be read"):
+        requirements_in(file)
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(CannotInstall, match="named pipe"):
+        requirements_in(file)
 
 
 def test_sets_beyond_the_limit_go_unless_a_script_uses_them(install_set: Install, tmp_path: Path) -> None:

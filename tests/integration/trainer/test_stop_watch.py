@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import slowdown, until
-from trainer.stopping import POLL_S
+from trainer.stopping import POLL_S, LeaseFile
 from worker.attempt import stop_file
 from worker.attempt.lease_file import extend, read_until
 
@@ -86,9 +86,7 @@ def runs_on(process: "subprocess.Popen[bytes]") -> bool:
 
 
 @pytest.mark.parametrize("extended", [True, False])
-def test_a_rank_that_wakes_after_its_lease_continues_only_if_the_lease_was_extended(
-    tmp_path: Path, extended: bool
-) -> None:
+def test_a_rank_that_wakes_after_its_lease_continues_only_if_it_was_extended(tmp_path: Path, extended: bool) -> None:
     lease = tmp_path / "lease"
     with subprocess.Popen([sys.executable, "-c", LEASED, str(lease)]) as process:
         _, status = os.waitpid(process.pid, os.WUNTRACED)
@@ -104,3 +102,11 @@ def test_a_rank_that_wakes_after_its_lease_continues_only_if_the_lease_was_exten
             process.kill()
         else:
             assert process.wait(120) == 7
+
+
+@pytest.mark.parametrize("content", [None, "", "soon"], ids=["missing", "empty", "no number"])
+def test_unreadable_lease_file_counts_as_expired(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "lease").write_text(content)
+    assert LeaseFile(tmp_path / "lease").is_over()
+    assert not LeaseFile(None).is_over()  # without a file there is no lease

@@ -37,11 +37,15 @@ def test_there_are_a_few_of_each_class_and_not_too_many() -> None:
     assert len(list(chosen(batches(list(range(20)) * 5), FACTS))) == MOST
 
 
-def test_labels_are_said_by_the_task() -> None:
+def test_labels_are_said_by_the_task_and_only_images_are_shown() -> None:
     several = replace(FACTS, task="multilabel", classes=("cat", "dog", "eel"))
     assert [one["label"] for one in chosen(batches([[1, 0, 1], [0, 0, 0]]), several)] == ["cat, eel", ""]
     numbers = replace(FACTS, task="regression", classes=())
     assert [one["label"] for one in chosen(batches([[0.5, 1e-9]]), numbers)] == ["0.5, 1e-09"]
+    assert are_images(FACTS)
+    assert are_images(replace(FACTS, shape=(4, 4, 1)))
+    for changes in ({"shape": (4, 4, 2)}, {"shape": (4,)}, {"value_range": None}):
+        assert not are_images(replace(FACTS, **changes))
 
 
 @pytest.mark.parametrize(
@@ -53,29 +57,23 @@ def test_an_image_is_small(shape: tuple[int, ...], expected: tuple[int, ...]) ->
     assert pixels.shape == expected
     assert max(pixels.shape[:2]) <= LARGEST_PX
     assert np.all(pixels == 200)
+
+
+def test_a_pixel_is_the_mean_of_its_block_in_the_range_of_the_data() -> None:
     image = np.zeros((128, 128, 1), np.float32)
     image[::2] = 1.0
     image[0, 0] = np.nan
-    pixels = small(image, (0.0, 1.0))  # each is the mean of its block in the range of the data
+    pixels = small(image, (0.0, 1.0))
     assert (pixels[1, 1, 0], pixels[0, 0, 0]) == (128, 0)
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({}, True), ({"shape": (4, 4, 1)}, True), ({"shape": (4, 4, 2)}, False), ({"shape": (4,)}, False),
-        ({"value_range": None}, False),
-    ],
-)  # fmt: skip
-def test_only_images_are_shown(changes: dict[str, Any], expected: bool) -> None:
-    assert are_images(replace(FACTS, **changes)) is expected
+SAID = {"label": "cat", "height": 5, "width": 7}
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_the_pixels_become_a_png(channels: int) -> None:
     values = np.random.default_rng(0).integers(0, 256, (5, 7, channels), np.uint8)
-    said = {"label": "cat", "height": 5, "width": 7, "channels": channels}
-    png = Pixels(**said, pixels=b64encode(values.tobytes()).decode()).png()
+    png = Pixels(**SAID, channels=channels, pixels=b64encode(values.tobytes()).decode()).png()
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(png))).reshape(5, 7, channels), values)
 
 
@@ -84,10 +82,9 @@ def test_the_pixels_become_a_png(channels: int) -> None:
     [{"height": 6}, {"channels": 2}, {"channels": 3}, {"pixels": "AAAA"}, {"pixels": "<"}, {"width": 65}, {"more": 1}],
 )
 def test_pixels_that_do_not_fit_are_refused(changes: dict[str, Any]) -> None:
-    said = {"label": "x", "height": 5, "width": 7, "channels": 1, "pixels": b64encode(bytes(35)).decode()}
-    Pixels(**said).png()
+    fits = SAID | {"channels": 1, "pixels": b64encode(bytes(35)).decode()}
     with pytest.raises(ValueError, match=r"fit the sides|base64|64|Extra|padding"):
-        Pixels(**{**said, **changes}).png()
+        Pixels(**(fits | changes)).png()
 
 
 def test_data_is_as_good_if_no_samples_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
