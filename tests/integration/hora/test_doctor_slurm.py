@@ -1,6 +1,7 @@
 """What `hora doctor` finds when it tries a pool: a real Slurm, whose nodes have networks and mounts of their own."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,6 @@ from tests.waiting import until
 from worker.slurm import check
 
 PYTHON = Path(sys.executable)
-APART = tuple(f"n2 and this machine are {text} apart" for text in ("1 h 00 min", "59 min 59 s"))
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +119,12 @@ def test_a_node_that_does_not_share_the_home_or_cannot_write_it_is_named(cluster
 
 
 @contextmanager
-def another_time(cluster: Slurm, folder: Path, apart: str) -> Iterator[None]:
-    """Let the clock of n2 be apart."""
+def an_hour_ago(cluster: Slurm, folder: Path) -> Iterator[None]:
+    """Let the clock of n2 be behind."""
     date = Path(str(shutil.which("date")))
     shutil.copy(date, folder / "date-of-system")
     program = folder / "date"
-    program.write_text(f"#!/bin/sh\nexec {folder}/date-of-system -d '{apart}' \"$@\"\n")
+    program.write_text(f"#!/bin/sh\nexec {folder}/date-of-system -d '-1 hour' \"$@\"\n")
     program.chmod(0o755)
     with mounted(cluster, "--bind", str(program), at=date):
         yield
@@ -139,29 +139,25 @@ def test_all_that_a_node_lacks_is_named(cluster: Slurm, tmp_path: Path, monkeypa
         hidden(cluster, data.parent),
         hidden(cluster, PYTHON.parent),
         mounted(cluster, "--bind", str(table), at=Path("/etc/hosts")),
-        another_time(cluster, tmp_path, "1 hour"),
+        an_hour_ago(cluster, tmp_path),
     ):
         found = findings()
     assert found["node data"].found == f"not on n2: {data}"
     assert found["node python"].found == f"n2 has no {PYTHON}"
     assert "means 127.0.1.1 there" in found["node name"].found
-    assert found["node clock"].found in APART
+    assert re.search(r"n2 and this machine are (1 h 00 min|59 min 59 s) apart", found["node clock"].found)
     assert [found[f"node {what}"].level for what in ("data", "python", "name", "clock")] == ["fail"] * 2 + ["warn"] * 2
     assert "test job" not in found
 
 
-def test_another_version_of_hora_and_a_clock_that_is_behind_are_named(
-    cluster: Slurm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_another_version_of_hora_is_named(cluster: Slurm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "other" / "hora-9.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Name: hora\nVersion: 9\n")
     monkeypatch.setattr(check, "version", lambda name: "10")
     monkeypatch.setenv("PYTHONPATH", str(other.parent))
-    with another_time(cluster, tmp_path, "-1 hour"):
-        version, clock = (finding for finding in judged(facts()) if finding.level != "ok")
-    assert version.found == f"{PYTHON} on n2 has not Hora 10, but says: 9"
-    assert clock.found in APART
+    (finding,) = [finding for finding in judged(facts()) if finding.level != "ok"]
+    assert finding.found == f"{PYTHON} on n2 has not Hora 10, but says: 9"
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_nothing_is_sent_without_the_security_that_was_asked_for_or_with_a_wrong
         ("250 OK", "554 5.7.1 spam", Verdict.FAILED, "the mail server refused the mail with 554"),
     ],
 )
-def test_a_refusal_says_whether_another_try_helps(
+def test_a_refusal_says_what_helps(
     server: MailServer, to_recipient: str, to_mail: str, verdict: Verdict, error: str
 ) -> None:
     server.to_recipient, server.to_mail = lambda _: to_recipient, lambda: to_mail

@@ -137,9 +137,7 @@ def test_a_message_to_a_chat_is_sent_again_unchanged_until_the_chat_is_gone_and_
     assert "path-of-a-secret" not in caplog.text
 
 
-def test_a_receiver_that_does_not_answer_keeps_nobody_else_waiting(
-    sessions: Sessions, receiver: Receiver, config: Settings
-) -> None:
+def test_a_receiver_that_is_silent_delays_nobody(sessions: Sessions, receiver: Receiver, config: Settings) -> None:
     with receiving() as slow:
         slow.answers = lambda _: until(lambda: (204, {}, b"") if receiver.received[3:] else None)  # type: ignore[arg-type,return-value]
         a_webhook(sessions, slow.url)

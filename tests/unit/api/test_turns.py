@@ -1,11 +1,11 @@
 """Turns: how many requests that take long work at once, of all users and of one, and how many may wait."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine
 
 import pytest
 
-from api.access.turns import AT_ONCE, MOST_WAITING, Turns
+from api.access.turns import MOST_WAITING, Turns
 from api.problems import TooManyRequests
 
 
@@ -49,7 +49,13 @@ class Requests:
             await asyncio.sleep(0)
 
 
-async def _users_take_turns() -> None:
+def in_a_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    """Run a test in a loop of its own."""
+    return lambda: asyncio.run(test())
+
+
+@in_a_loop
+async def test_users_take_turns_whatever_they_send() -> None:
     requests = Requests()
     await requests.start("a1", "a2", "a3", "b1", "c1", "c2")
     assert requests.working == ["a1", "b1"]
@@ -66,12 +72,8 @@ async def _users_take_turns() -> None:
     assert not requests.turns._lines
 
 
-def test_users_take_turns_whatever_they_send() -> None:
-    assert AT_ONCE == 2
-    asyncio.run(_users_take_turns())
-
-
-async def _too_many() -> None:
+@in_a_loop
+async def test_a_user_with_too_many_waiting_requests_is_refused_and_others_are_not() -> None:
     turns = Turns()
 
     async def wait() -> None:
@@ -84,13 +86,9 @@ async def _too_many() -> None:
         async with turns.turn_of("a"):
             pass
     assert raised.value.headers["Retry-After"] == "2"
-    async with AsyncExitStack() as stack:  # another user is not concerned
-        await stack.enter_async_context(turns.turn_of("b"))
+    async with turns.turn_of("b"):
+        pass  # another user is not concerned
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert not turns._lines
-
-
-def test_a_user_with_too_many_waiting_requests_is_refused_and_others_are_not() -> None:
-    asyncio.run(_too_many())

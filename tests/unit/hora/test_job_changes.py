@@ -14,8 +14,7 @@ def test_texts_become_changes() -> None:
         "name": "run #5: a=b",
         "labels": {"team": "vision", "git.commit": "12", "draft": None},
     }
-    for nothing in ("none", "null"):
-        assert changes_of([f"time_limit_s={nothing}"]) == {"time_limit_s": None}
+    assert changes_of(["time_limit_s=none"]) == changes_of(["time_limit_s=null"]) == {"time_limit_s": None}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,6 @@ def test_texts_become_changes() -> None:
         (["priority=1", "=x", "team"], ["=x", "team"]),
         (["priority=high", "gpus=4", "time_limit_s=2h"], ["gpus", "priority", "time_limit_s"]),
         (["label.=x"], ["labels."]),
-        (["label=x", "labels=x", "label.a=b"], ["label", "labels"]),
         (["time_limit_s=", "priority= "], ["priority", "time_limit_s"]),
         (["priority={a: 1"], ["priority"]),
         (["priority=.inf"], ["priority"]),

@@ -56,9 +56,7 @@ def test_an_attempt_begins_on_the_nodes_that_slurm_gives_and_gives_them_back(clu
     assert list((site.settings.home / "slurm" / "main").glob("hora-*")) == []
 
 
-def test_a_job_that_waits_in_slurm_says_why_and_leaves_it_when_it_is_paused_drained_or_cancelled(
-    cluster: Slurm, site: Site
-) -> None:
+def test_a_job_that_waits_in_slurm_says_why_and_leaves_it_when_asked(cluster: Slurm, site: Site) -> None:
     occupy()
     job_id = job_rows.a_job(site.sessions, **TWO_NODES)
     site.until(job_id, "PENDING")
@@ -85,9 +83,7 @@ def test_a_job_that_waits_in_slurm_says_why_and_leaves_it_when_it_is_paused_drai
     assert all_of(cluster, f"hora-{job_id}-1") == ["CANCELLED"] * 3
 
 
-def test_a_lost_answer_submits_nothing_twice_and_an_attempt_that_began_on_a_host_leaves_slurm(
-    cluster: Slurm, site: Site
-) -> None:
+def test_a_lost_answer_submits_nothing_twice_and_a_start_on_a_host_leaves_slurm(cluster: Slurm, site: Site) -> None:
     occupy()
     job_id = job_rows.a_job(site.sessions, **TWO_NODES)
     site.until(job_id, "PENDING")
@@ -140,9 +136,7 @@ def test_what_slurm_does_not_answer_changes_nothing(cluster: Slurm, site: Site) 
     assert all_of(cluster, f"hora-{waiting}-1") == ["PENDING"]
 
 
-def test_an_empty_answer_ends_nothing(
-    cluster: Slurm, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_answer_ends_nothing(cluster: Slurm, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job_id = job_rows.a_job(site.sessions, **TWO_NODES)
     site.until(job_id, "RUNNING")
     fake_command(monkeypatch, tmp_path, "squeue", "exit 0")
@@ -151,9 +145,7 @@ def test_an_empty_answer_ends_nothing(
     assert (site.allocation(job_id).state, site.allocation(job_id).over_at) == ("RUNNING", None)
 
 
-def test_an_allocation_that_was_cancelled_or_told_to_end_before_it_began_is_asked_for_again(
-    cluster: Slurm, site: Site
-) -> None:
+def test_an_allocation_that_ended_before_it_began_is_asked_for_again(cluster: Slurm, site: Site) -> None:
     others = occupy()
     job_id = job_rows.a_job(site.sessions, **TWO_NODES)
     first = site.until(job_id, "PENDING").slurm_job
@@ -214,7 +206,7 @@ def test_a_project_has_no_more_slots_in_slurm_than_its_quota(cluster: Slurm, sit
     assert "4 of 4 slots in use" in site.reason(waiting[2])
 
 
-def test_fifty_jobs_need_one_question_a_turn(
+def test_fifty_jobs_need_one_question(
     cluster: Slurm, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     questions, squeue = tmp_path / "questions", shutil.which("squeue")

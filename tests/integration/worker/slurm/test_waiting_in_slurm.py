@@ -109,9 +109,7 @@ def test_a_waiting_job_gets_its_new_priority_and_limit_and_keeps_its_number(clus
     assert site.until(job_id, "RUNNING").slurm_job == before.slurm_job
 
 
-def test_slurm_is_told_once_also_of_what_it_refuses(
-    cluster: Slurm, site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slurm_is_told_once_of_what_it_refuses(cluster: Slurm, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     occupy()
     job_id = job_rows.a_job(site.sessions, **CPU, time_limit_s=60)
     site.until(job_id, "PENDING")

@@ -31,9 +31,7 @@ SPACES = [{"folders": ["home", "cache"], "free_bytes": 5e9}, {"folders": ["runs"
         ({"no_store": NO_STORE}, "free", "1", f"no store: {NO_STORE}"),
     ],
 )
-def test_a_host_has_free_slots_only_if_jobs_can_start_there(
-    changes: dict[str, Any], states: str, free: str, notes: str
-) -> None:
+def test_free_slots_are_those_where_jobs_can_start(changes: dict[str, Any], states: str, free: str, notes: str) -> None:
     slots = [{"kind": "cpu", "name": "CPU share", "state": state} for state in states.split()]
     host = {"name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots} | changes
     _, line = as_text(hosts_table([host], NOW)).splitlines()
@@ -45,59 +43,36 @@ def test_a_host_has_free_slots_only_if_jobs_can_start_there(
 
 
 def test_host_details_show_its_hardware_its_last_minute_and_that_it_is_drained() -> None:
-    host = {
-        "name": "ha",
-        "alive": True,
-        "heartbeat_at": NOW.isoformat(),
-        "drained_at": NOW.isoformat(),
-        "slots": [],
-        "address": "10.0.0.1",
-        "info": {
-            "cores": 32,
-            "memory_bytes": 64_000_000_000,
-            "system": "Linux\x1b[2J",
-            "driver": {"version": "550.1", "cuda": "12.4"},
-            "gpus": [{"index": 0, "mig": False}, {"index": 1, "mig": True}, {"index": 2, "mig": None}],
-        },
-    }
+    info = {
+        "cores": 32, "memory_bytes": 64e9, "system": "Linux\x1b[2J", "driver": {"version": "550.1", "cuda": "12.4"},
+        "gpus": [{"index": 0, "mig": False}, {"index": 1, "mig": True}, {"index": 2, "mig": None}],
+    }  # fmt: skip
+    seen = {"alive": True, "heartbeat_at": NOW.isoformat(), "drained_at": NOW.isoformat(), "slots": []}
+    host = {"name": "ha", "address": "10.0.0.1", "info": info, **seen}
     lately = {
-        "cpu_percent": [20.0, None, 60.0],
-        "network_sent_bytes_per_s": [None],
-        "disk_written_bytes_per_s": [1.5e6],
-    }
-    lately["memory_bytes"] = [3e9, 3.2e9, 3.1e9]
+        "cpu_percent": [20.0, None, 60.0], "network_sent_bytes_per_s": [None], "disk_written_bytes_per_s": [1.5e6],
+        "memory_bytes": [3e9, 3.2e9, 3.1e9],
+    }  # fmt: skip
     series = [{"metric": name, "unit": "", "x": [*range(len(y))], "y": y} for name, y in lately.items()]
     known = {
-        "host": "ha",
-        "status": "alive, seen 0.0 s ago, drained",
-        "address": "10.0.0.1",
-        "cores": "32",
-        "memory": "64.0 GB",
-        "system": "Linux\\x1b[2J",
-        "driver": "550.1, CUDA 12.4",
+        "host": "ha", "status": "alive, seen 0.0 s ago, drained", "address": "10.0.0.1", "cores": "32",
+        "memory": "64.0 GB", "system": "Linux\\x1b[2J", "driver": "550.1, CUDA 12.4",
         "MIG": "on GPU 1, whose utilization is not known",
-    }
+    }  # fmt: skip
     assert facts_of(host_facts(host, {"series": []}, NOW)) == known
     told = "CPU 40 %, memory 3.1 GB, written 1.5 MB/s"
     assert facts_of(host_facts(host, {"series": series}, NOW)) == known | {"last minute": told}
 
 
-@pytest.mark.parametrize(
-    ("ways", "told"),
-    [
-        ([(0, 1, 4, "system"), (0, 2, 4, None), (1, 2, 4, None)], "all pairs: 4 NVLinks"),
-        (
-            [(0, 1, 4, None), (0, 2, 0, "hostbridge"), (1, 2, None, "hostbridge"), (1, 3, None, None)],
-            "4 NVLinks: 0-1\nPCIe, one host bridge: 0-2 1-2\nnot known: 1-3",
-        ),
-    ],
-)
-def test_topology_groups_gpu_pairs_by_their_link(ways: list[tuple[Any, ...]], told: str) -> None:
-    pairs = [{"gpus": [one, other], "nvlinks": nvlinks, "pcie": pcie} for one, other, nvlinks, pcie in ways]
-    host = {"name": "ha", "alive": False, "heartbeat_at": None, "info": {"topology": pairs}}
-    facts = facts_of(host_facts(host, now=NOW))
-    assert facts["topology"] == told
-    assert facts["status"] == "lost, seen -"
+def test_topology_groups_gpu_pairs_by_their_link() -> None:
+    alike = [(0, 1, 4, "system"), (0, 2, 4, None), (1, 2, 4, None)]
+    mixed = [(0, 1, 4, None), (0, 2, 0, "hostbridge"), (1, 2, None, "hostbridge"), (1, 3, None, None)]
+    grouped = "4 NVLinks: 0-1\nPCIe, one host bridge: 0-2 1-2\nnot known: 1-3"
+    for ways, told in ((alike, "all pairs: 4 NVLinks"), (mixed, grouped)):
+        pairs = [{"gpus": [one, other], "nvlinks": nvlinks, "pcie": pcie} for one, other, nvlinks, pcie in ways]
+        lost = {"name": "ha", "alive": False, "heartbeat_at": None, "info": {"topology": pairs}}
+        facts = facts_of(host_facts(lost, now=NOW))
+        assert (facts["topology"], facts["status"]) == (told, "lost, seen -")
 
 
 def test_slots_table_shows_the_readings_of_each_gpu() -> None:
@@ -121,27 +96,22 @@ def test_slots_table_shows_the_readings_of_each_gpu() -> None:
 
 
 def test_unhealthy_slots_and_those_that_others_use_are_counted_with_the_reason() -> None:
-    why = "XID 79: it is off the bus"
+    why, problem = "XID 79: it is off the bus", "TensorFlow is built for CPUs\x1b[2J"
     slots = [
-        gpu(0, state="unhealthy", unhealthy=why),
-        gpu(1, state="unhealthy", unhealthy=why),
+        *(gpu(index, state="unhealthy", unhealthy=why) for index in (0, 1)),
         gpu(2, state="in_use_by_others", in_use_by_others=True),
         gpu(3, name="A100", unhealthy=None),
         gpu(4, kind="cpu", name="CPU share"),
     ]
-    problem = "2 GPUs are here, but TensorFlow is built for CPUs\x1b[2J"
-    host = {
-        "name": "a", "alive": True, "heartbeat_at": NOW.isoformat(), "slots": slots,
-        "info": {"device_problem": problem},
-    }  # fmt: skip
+    seen = {"alive": True, "heartbeat_at": NOW.isoformat()}
+    host = {"name": "a", "slots": slots, "info": {"device_problem": problem}, **seen}
     _, line = as_text(hosts_table([host], NOW), width=300).splitlines()
     assert line.split()[:5] == ["a", "yes", "5", "2", "cpu,"]
     assert "1 x A100, 1 x CPU share, 3 x K80" in line
-    shown = "2 GPUs are here, but TensorFlow is built for CPUs\\x1b[2J"
-    assert line.endswith(f"2 unhealthy ({why}), 1 in use by others, {shown}")
+    counted, shown = f"2 unhealthy ({why}), 1 in use by others", "TensorFlow is built for CPUs\\x1b[2J"
+    assert line.endswith(f"{counted}, {shown}")
     facts = facts_of(host_facts(host, now=NOW))
-    assert facts["status"] == f"alive, seen 0.0 s ago, 2 unhealthy ({why}), 1 in use by others"
-    assert facts["problem"] == shown
+    assert (facts["status"], facts["problem"]) == (f"alive, seen 0.0 s ago, {counted}", shown)
     _, first, _, third, *_ = (" ".join(row.split()) for row in as_text(slots_table(host), width=300).splitlines())
     assert first == f"0 K80 unhealthy - - - ? of 12.0 GB - - - {why}"
     assert third.startswith("2 K80 in use by others - -")

@@ -1,12 +1,12 @@
-"""What `hora queue` shows."""
+"""What `hora queue` shows, and what the command line says of slots that nobody uses."""
 
 import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from rich.console import Console
 
+from hora.render.idle import idle_event_text, idle_text
 from hora.render.queue import about, queue_view, starts
 
 NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
@@ -65,30 +65,45 @@ def test_a_queue_shows_whose_turn_it_is_and_why_each_job_waits() -> None:
     assert lines[-1] == "1,230 jobs come after these; -n shows more"
 
 
-def test_each_job_has_one_line_in_a_file_and_two_in_a_terminal() -> None:
+def test_each_job_has_one_line_in_a_file_and_two_in_a_terminal_and_many_accounts_are_counted() -> None:
     assert len(shown(total=1, items=[a_job(name="n" * 128, owner="o" * 128)])) == 5
     lines = shown(is_terminal=False, width=10_000, total=2, items=[a_job(), a_job(reason="paused" * 50)])
     assert lines[2].endswith("STARTS  WHY IT WAITS")
     assert lines[3].endswith("-       is next")
     assert lines[4].endswith("paused" * 50)
-
-
-def test_many_accounts_are_counted() -> None:
     lines = shown(accounts=[an_account(f"user{number}") for number in range(100)], more_accounts=3)
-    assert len(lines) == 14
-    assert lines[-1] == "and 93 more, whose turns come later"
+    assert (len(lines), lines[-1]) == (14, "and 93 more, whose turns come later")
 
 
-def test_an_empty_queue_says_so() -> None:
+def test_an_empty_queue_says_so_and_durations_have_one_unit() -> None:
     assert shown() == ["No job waits"]
     assert shown(held_back=1) == ["No job waits; 1 queued job has no place: paused, or waiting for other jobs"]
     assert shown(total=1, items=[a_job()], policy="fifo")[0] == "1 job waits; by priority, then by age"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(-3, "0 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "2 h"), (86_400, "24 h"), (200_000, "2 d")],
-)
-def test_durations_have_one_unit(seconds: float, text: str) -> None:
-    assert about(seconds) == text
+    durations = [about(seconds) for seconds in (-3, 89, 90, 5399, 5400, 86_400, 200_000)]
+    assert durations == ["0 s", "89 s", "2 min", "90 min", "2 h", "24 h", "2 d"]
     assert [starts(None), starts(0), starts(600)] == ["-", "soon", "in 10 min"]
+
+
+TODAY = datetime(2030, 1, 31, 18, tzinfo=UTC)
+WARNING = {
+    "attempt": 1, "below": 5, "for_s": 1800, "action": "stop", "since": "2030-01-31T14:02:05Z",
+    "acts_at": "2030-01-31T14:32:05Z", "acted_at": None, "why": "its 8 GPUs are used less than 5 %",
+}  # fmt: skip
+WHY = "its 8 GPUs were below 5 % for 30 minutes"
+
+
+def test_a_warning_says_what_follows_and_when() -> None:
+    said = "its 8 GPUs are used less than 5 % since 14:02 UTC"
+    assert idle_text(WARNING, TODAY) == f"{said}: at 14:32 UTC it is stopped, unless they are used again"
+    assert idle_text(WARNING | {"action": "warn", "acts_at": None}, TODAY) == said
+    acted = WARNING | {"action": "pause", "acted_at": "2030-01-31T14:32:10Z", "why": f"\x1b[31m{WHY}"}
+    assert idle_text(acted) == f"paused: \\x1b[31m{WHY}"
+
+
+def test_the_history_tells_it() -> None:
+    assert (idle_event_text("idle_warned", WARNING) or "").startswith("its 8 GPUs are used less than 5 % since ")
+    acted = WARNING | {"acted_at": "2030-01-31T14:32:10Z", "why": WHY}
+    assert idle_event_text("idle_acted", acted) == f"stopped: {WHY}"
+    withdrawn = idle_event_text("idle_withdrawn", {"why": "its slots are used again"})
+    assert withdrawn == "the warning about idle slots is withdrawn: its slots are used again"
+    assert idle_event_text("epoch_ended", {}) is None
