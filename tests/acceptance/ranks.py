@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -24,11 +23,13 @@ from jobs.model.records import (
     rank_records_name,
 )
 from jobs.model.spec import spec_from
+from tests.waiting import until
 from worker.attempt.layout import horovodrun_argv, on_this_host
 
 T = TypeVar("T", bound=Record)
 
 ROOT = Path(__file__).parents[2]
+_FOLDERS = ("cache", "weights", "records", "logs", "checkpoints", "artifacts")
 LIMIT_S = 600  # only what never ends reaches it
 
 
@@ -66,14 +67,9 @@ class Run:
             device="cpu",
             threads_per_rank=gpus // self.ranks,
             data_roots=[],
-            cache_dir=str(folder / "cache"),
-            weights_dir=str(folder / "weights"),
             models=["own_network:build"],
-            records_dir=str(folder / "records"),
-            logs_dir=str(folder / "logs"),
-            checkpoints_dir=str(folder / "checkpoints"),
-            artifacts_dir=str(folder / "artifacts"),
             stop_path=str(self.stop_path),
+            **{f"{part}_dir": str(folder / part) for part in _FOLDERS},
         ).model_copy(update=dict(launch))
 
     def start(self) -> "subprocess.Popen[bytes]":
@@ -151,7 +147,4 @@ class Run:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for a condition, with a limit."""
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(condition, within_s=LIMIT_S)

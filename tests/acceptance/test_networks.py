@@ -68,7 +68,7 @@ def test_a_large_network_trains_at_its_smallest_size_is_loaded_by_keras_and_refu
         build_model(spec(name), facts(least, least - 1, 3))
 
 
-def test_training_does_not_change_a_frozen_base() -> None:
+def test_training_does_not_change_a_frozen_base_and_fine_tuning_updates_its_moving_statistics() -> None:
     model = build_model(spec({"name": "mobilenet_v2", "weights": "imagenet"}), facts(32, 32, 3, classes=2))
     base, head = model.get_layer("base"), model.get_layer("logits")
     for layer in base.layers:
@@ -83,12 +83,10 @@ def test_training_does_not_change_a_frozen_base() -> None:
     assert moving_statistics(model) == []
     assert np.array_equal(model(pixels, training=True), model(pixels, training=False))
 
-
-def test_fine_tuning_a_base_updates_its_moving_statistics() -> None:
-    fields = {"weights": "imagenet", "freeze_base": False}
-    model = build_model(spec({"name": "mobilenet_v2", **fields}), facts(32, 32, 3, classes=2))
+    tuned = {"name": "mobilenet_v2", "weights": "imagenet", "freeze_base": False}
+    model = build_model(spec(tuned), facts(32, 32, 3, classes=2))
     statistics = moving_statistics(model)
     assert {id(variable) for variable in statistics} == {id(variable) for variable in model.non_trainable_variables}
     before = values(statistics)
-    train_step(model, images(4, 32, 32, 3))
+    train_step(model, pixels)
     assert not any(equal(values(statistics), before))

@@ -50,9 +50,7 @@ def ended(client: Service, job: Json) -> Json:
     return ended
 
 
-def test_warm_ranks_know_no_secret_go_on_without_their_template_and_do_what_cold_ones_do(
-    client: Service, stack: Stack
-) -> None:
+def test_warm_ranks_know_no_secret_outlive_their_template_and_are_as_cold_ones(client: Service, stack: Stack) -> None:
     template = warm_template(client, stack)
     job, supervisor, warm_ranks = started(client, 1)
     assert state_and_parent(supervisor)[1] == template

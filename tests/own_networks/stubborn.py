@@ -1,4 +1,4 @@
-"""A network whose job cannot be stopped gently. `tests.acceptance.test_stops` trains it.
+"""A network whose job cannot be stopped gently. `tests.acceptance.test_failures` trains it.
 
 Rank 1 hangs in a call that holds the interpreter, so that it notices neither the stop file nor SIGTERM. Each rank
 starts a child that holds its output open, and another child without its mark and outside its session.
