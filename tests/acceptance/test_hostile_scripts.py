@@ -3,16 +3,14 @@
 A script exits with 3 if it got what it must not get. `tests/integration/trainer/test_script_confinement.py` tries more.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hora.service import NotFound, Service
+from hora.service import Service
 from hora.stack.control import Stack
-from jobs.runtime.processes import command_line, pids
 from tests.acceptance.conftest import Json, ended, no_process_left
 from tests.acceptance.test_scripts import submitted
 from worker.job_folders import remove_folders
@@ -20,7 +18,7 @@ from worker.job_folders import remove_folders
 SECRET = "correct horse battery"
 MEMORY_GB, STORAGE_GB = 0.4, 0.05
 TRIES = """
-import os, socket, subprocess, sys
+import os, socket
 from hora import run
 def reached(what):
     print("REACHED", what, flush=True)
@@ -82,65 +80,16 @@ for path in ("records/rank-0.jsonl", "records/rank-0.note", "stop", "lease", "la
     except OSError:
         pass
 """
-KILLS = """
-import signal
-for name in sorted(os.listdir("/proc")):
-    if name.isdigit() and int(name) not in (os.getpid(), os.getpgid(0)):
-        tries(os.kill, int(name), signal.SIGKILL)
-run.report(step=1, alive=1)
-"""
-GAINS_RIGHTS = """
-import ctypes
-libc = ctypes.CDLL(None)
-if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0:
-    reached("mount")
-for program in (["su", "-c", "id -u"], ["sudo", "-n", "id", "-u"], ["chroot", "/", "id", "-u"]):
-    try:
-        if subprocess.run(program, capture_output=True, stdin=subprocess.DEVNULL, timeout=20).stdout.strip() == b"0":
-            reached(program)
-    except (OSError, subprocess.TimeoutExpired):
-        pass
-for path in ("/proc/sys/kernel/core_pattern", "/sys/kernel/uevent_helper", "/etc/passwd", "/usr/bin/hora-was-here"):
-    try:
-        with open(path, "ab") as file:
-            file.write(b"x")
-        reached(path)
-    except OSError:
-        pass
-"""
-OUTLIVES = """
-import signal, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
-        os.execve(sys.executable, [run.params["name"], "-c", "import time; time.sleep(600)"], {})
-    os._exit(0)
-time.sleep(1)
-run.report(step=3, left=1)
-"""
 FILLS_MEMORY = """
 kept = []
 while True:
     kept.append(bytearray(os.urandom(1) * 20_000_000))
 """
-FILLS_THE_DISK = """
-number = 0
-while True:
-    number += 1
-    with open(f"part-{number}", "wb") as file:
-        file.write(os.urandom(1_000_000))
-"""
 FILLS_THE_LOG = """
 while True:
     print("all work and no play " * 50)
 """
-LINKS_OUT = """
-(run.artifacts / "token").symlink_to(home + "/token")
-(run.artifacts / "folder").symlink_to(home)
-os.mkfifo(run.artifacts / "pipe")
-tries(os.link, "/etc/passwd", run.artifacts / "hard")
+DIGS_DEEP = """
 deep = run.artifacts / "deep"
 deep.mkdir()
 os.chdir(deep)
@@ -202,17 +151,10 @@ def test_a_script_reaches_nothing_and_hurts_only_itself(stack: Stack, person: Se
     folder = stack.home / "runs" / other["id"]
     assert (folder / "artifacts" / "model.txt").exists()
     reads = READS_PROCESSES + READS_THE_HOME + CONNECTS + READS_OTHER_JOBS
-    harms = FORGES_RECORDS + GAINS_RIGHTS + KILLS + LIES + OUTLIVES + LINKS_OUT
-    daemon = f"daemon-of-{os.getpid()}"
-    job = run_to_its_end(stack, person, reads + harms, sockets=sockets, other=str(folder), name=daemon)
+    harms = FORGES_RECORDS + LIES + DIGS_DEEP
+    job = run_to_its_end(stack, person, reads + harms, sockets=sockets, other=str(folder))
     assert (job["status"], job["end_reason"], job["error"]) == ("succeeded", "completed", None)
-    assert set(job["metrics"]) == {"alive", "true", "left"}
-    assert [pid for pid in pids() if daemon.encode() in b" ".join(command_line(pid))] == []
-
-    assert [file["path"] for file in person.artifacts(job["id"])] in ([], ["hard"])
-    for name in ("token", "folder/token", "pipe"):
-        with pytest.raises(NotFound):
-            person.download_artifact(job["id"], name, Path(os.devnull))
+    assert set(job["metrics"]) == {"true"}
     assert remove_folders(stack.home / "runs" / job["id"], re.compile("artifacts"))  # however deep they are
     assert not (stack.home / "runs" / job["id"] / "artifacts").exists()
 
@@ -221,11 +163,10 @@ def test_a_script_reaches_nothing_and_hurts_only_itself(stack: Stack, person: Se
     ("attack", "reason", "says"),
     [
         (FILLS_MEMORY, "out_of_memory", "HORA_MAX_CODE_MEMORY_GB"),
-        (FILLS_THE_DISK, "script_failed", "HORA_MAX_CODE_STORAGE_GB"),
         # Its rank ends it, or the kernel does.
         (FILLS_THE_LOG, "script_failed", "HORA_MAX_CODE_STORAGE_GB|SIGXFSZ|File too large"),
     ],
-    ids=["memory", "files", "log"],
+    ids=["memory", "log"],
 )
 def test_memory_and_space_have_a_limit(stack: Stack, person: Service, attack: str, reason: str, says: str) -> None:
     job = run_to_its_end(stack, person, attack)

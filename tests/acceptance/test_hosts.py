@@ -11,7 +11,7 @@ import pytest
 from hora.service import Service
 from jobs.runtime.processes import environment, mark_of
 from tests.acceptance.conftest import UNHURRIED, Json, points, submit_script, wait_for_epochs
-from tests.acceptance.hosts import Host, Hosts, reason_to_skip
+from tests.acceptance.hosts import Hosts, reason_to_skip
 from tests.waiting import slowdown, until
 
 SHORT = {"dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 3}
@@ -81,19 +81,9 @@ def slot_states(client: Service) -> list[str]:
     return [slot["state"] for host in client.hosts() for slot in host["slots"]]
 
 
-def ranks_on(host: Host, job_id: str, attempt: int) -> list[int]:
-    """The trainer's processes of an attempt on a host; the pids are those outside the host's namespace."""
-    return sorted(set(host.pids_with_mark(mark_of(job_id, attempt))) & set(host.running("-m trainer")))
-
-
 def shares(client: Service, job_id: str) -> list[list[str]]:
     """The hosts of each attempt."""
     return [[share["host"] for share in attempt["shares"]] for attempt in client.attempts(job_id)]
-
-
-def ranks_of(client: Service, job_id: str, name: str) -> set[int]:
-    """The ranks that have values of a metric."""
-    return {series["rank"] for series in client.metrics(job_id, name=name, axis="step")}
 
 
 def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
@@ -124,7 +114,11 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
 def test_a_script_on_two_hosts_meets_is_paused_at_one_step_and_goes_on(hosts: Hosts) -> None:
     client = hosts.client
     job_id = submit_script(hosts.stack, MEETING, gpus=2)
-    until(lambda: {0, 1} <= ranks_of(client, job_id, "mae"), what="reports of both hosts")
+
+    def reporting() -> set[int]:
+        return {series["rank"] for series in client.metrics(job_id, name="mae", axis="step")}
+
+    until(lambda: {0, 1} <= reporting(), what="reports of both hosts")
     client.pause(job_id)
     until(lambda: client.job(job_id)["paused_at"] and client.attempts(job_id)[0]["end_reason"], what="the pause")
     client.resume(job_id)
@@ -143,7 +137,7 @@ def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_h
     job = client.submit(UNHURRIED)
     wait_for_epochs(client, job["id"], epochs=2)
     member_host = hosts[shares(client, job["id"])[0][1]]
-    (rank,) = ranks_on(member_host, job["id"], 1)
+    (rank,) = set(member_host.pids_with_mark(mark_of(job["id"], 1))) & set(member_host.running("-m trainer"))
     assert {b"NCCL_IB_HCA=mlx5_0,mlx5_1", b"NCCL_DEBUG_FILE=/tmp/a b"} <= environment(rank)
     os.kill(rank, signal.SIGKILL)
     until(lambda: client.job(job["id"])["attempt"] == 2, what="a second attempt")
@@ -160,27 +154,7 @@ def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_h
     took_s = time.monotonic() - asked_at
     assert took_s < 10 * slowdown(), f"the cancel took {took_s:.1f} s"
     first, second, third = client.attempts(job["id"])
-    assert (first["end_reason"], second["end_reason"], third["end_reason"]) == (
-        "rank_failed", "host_lost", "cancelled",
-    )  # fmt: skip
+    ends = [one["end_reason"] for one in (first, second, third)]
+    assert ends == ["rank_failed", "host_lost", "cancelled"]
     assert f"host {member_host.name}" in second["error"]
-    nothing_left(hosts, job["id"])
-
-
-@pytest.mark.long("hosts")
-def test_the_launch_fails_when_the_other_host_has_an_unknown_key(hosts: Hosts) -> None:
-    known_hosts = [host.folder / "ssh" / host.name / "known_hosts" for host in hosts]
-    right_key = known_hosts[0].read_text()
-    wrong_key = (hosts.folder / "keys" / "client_ed25519.pub").read_text().split()[:2]
-    for file in known_hosts:
-        file.write_text(f"* {' '.join(wrong_key)}\n")
-    try:
-        job = hosts.client.submit({**SHORT, "max_restarts": 0})
-        ended = hosts.client.wait(job["id"], timeout_s=240)
-    finally:
-        for file in known_hosts:
-            file.write_text(right_key)
-    other = shares(hosts.client, job["id"])[0][1]
-    assert (ended["status"], ended["end_reason"]) == ("failed", "launch_failed")
-    assert f"host {other}: the connection broke: Host key verification failed." in ended["error"]
     nothing_left(hosts, job["id"])

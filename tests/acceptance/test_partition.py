@@ -47,19 +47,14 @@ def hosts(session_folder: Path) -> Iterator[Hosts]:
         yield hosts
 
 
-def rows_of(hosts: Hosts, job_id: str, attempt: int) -> dict[str, int]:
-    """How many rows an attempt has in each table that it writes."""
+def stored_of(hosts: Hosts, job_id: str, attempt: int) -> tuple[dict[str, int], list[str]]:
+    """How many rows an attempt has in each table that it writes, and the kinds of its events."""
+    counts = {}
     with psycopg.connect(hosts.stack.database_url) as connection:
-        counts = {}
         for table in OF_AN_ATTEMPT:
             query = f"SELECT count(*) FROM {table} WHERE job_id = %s AND attempt = %s"  # noqa: S608 - names from above
             counts[table] = connection.execute(query.encode(), (job_id, attempt)).fetchone()[0]  # type: ignore[index]
-        return counts
-
-
-def events_of(hosts: Hosts, job_id: str, attempt: int) -> list[str]:
-    """The kinds of an attempt's events, in the order in which they were stored."""
-    return [event["kind"] for event in hosts.client.events(job_id) if event["attempt"] == attempt]
+    return counts, [event["kind"] for event in hosts.client.events(job_id) if event["attempt"] == attempt]
 
 
 def cut_until_given_up(hosts: Hosts, host: Host, job_id: str, number: int) -> None:
@@ -67,10 +62,10 @@ def cut_until_given_up(hosts: Hosts, host: Host, job_id: str, number: int) -> No
     mark = mark_of(job_id, number)
     assert host.pids_with_mark(mark), "no rank to see the end of"
     host.cut()
-    until(lambda: attempt_of(hosts, job_id, number)["ended_at"], what="an end")
+    end = until(lambda: hosts.client.attempts(job_id)[number - 1]["end_reason"], what="an end")
     remaining_pids = {each.name: each.pids_with_mark(mark) for each in hosts if each.pids_with_mark(mark)}
     assert not remaining_pids, f"the attempt was given up while its ranks ran: {remaining_pids}"
-    assert attempt_of(hosts, job_id, number)["end_reason"] in ("host_lost", "lease_expired")
+    assert end in ("host_lost", "lease_expired")
 
 
 def goes_on(hosts: Hosts, job_id: str, number: int) -> Json:
@@ -81,24 +76,14 @@ def goes_on(hosts: Hosts, job_id: str, number: int) -> Json:
     return hosts.client.attempts(job_id)[-1]
 
 
-def attempt_of(hosts: Hosts, job_id: str, number: int) -> Json:
-    """One attempt of a job."""
-    return next(one for one in hosts.client.attempts(job_id) if one["number"] == number)
-
-
 def come_back(hosts: Hosts, host: Host, job_id: str, number: int) -> None:
     """Mend the host's link. Nothing more of that attempt may be written, and its slots become free."""
-    before = rows_of(hosts, job_id, number), events_of(hosts, job_id, number)
+    before = stored_of(hosts, job_id, number)
     host.mend()
     # The supervisor gives up or the agent ends it, depending on which reaches the database first.
     until(lambda: not host.running("worker.supervisor"), what="the end of the supervisor")
-    until(lambda: "leased" not in slot_states(hosts, host), what="free slots")
-    assert (rows_of(hosts, job_id, number), events_of(hosts, job_id, number)) == before
-
-
-def slot_states(hosts: Hosts, host: Host) -> list[str]:
-    """The state of every slot of the host."""
-    return [slot["state"] for one in hosts.client.hosts() if one["name"] == host.name for slot in one["slots"]]
+    until(lambda: all(slot["state"] != "leased" for slot in hosts.client.host(host.name)["slots"]), what="free slots")
+    assert stored_of(hosts, job_id, number) == before
 
 
 def test_a_job_continues_after_its_lead_host_and_then_its_other_host_is_cut_off(hosts: Hosts) -> None:

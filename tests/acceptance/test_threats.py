@@ -19,7 +19,7 @@ from pyarrow import parquet
 from hora.service import Json, Service
 from hora.stack.control import Stack
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import ENDLESS, wait_for_epochs
+from tests.acceptance.conftest import ENDLESS, kinds, wait_for_epochs
 from tests.waiting import until
 from worker.attempt.processes import pids_of_attempt
 
@@ -94,24 +94,17 @@ def test_no_shell_reads_a_text_of_a_spec_or_a_variable_of_the_operator(trap: Tra
         assert rank["HOROVOD_CYCLE_TIME"] == "2"
 
 
-def test_no_process_of_the_job_has_a_secret(trap: Trap, running: Json) -> None:
+def test_no_process_of_the_job_has_a_secret_and_no_file_has_one_of_the_store(trap: Trap, running: Json) -> None:
     processes = processes_of(running)
     assert processes
     for process in processes:
         known = " ".join([*process.cmdline(), *process.environ().values()])
         assert trap.stack.token not in known
         assert STORE_SECRET not in known
-
-
-def test_no_file_of_the_job_has_a_secret_of_the_store(trap: Trap, running: Json) -> None:
-    until(lambda: has_event(trap.client, running, "checkpoint_copied"), what="a copy in the store")
+    until(lambda: "checkpoint_copied" in kinds(trap.client, running["id"]), what="a copy in the store")
     files = [path for path in (trap.stack.home / "runs" / running["id"]).rglob("*") if path.is_file()]
     assert any("launch" in path.parts for path in files)
     assert [path for path in files if STORE_SECRET.encode() in path.read_bytes()] == []
-
-
-def has_event(client: Service, job: Json, kind: str) -> bool:
-    return any(event["kind"] == kind for event in client.events(job["id"]))
 
 
 def test_a_job_on_one_host_opens_no_port_to_the_network(running: Json) -> None:
