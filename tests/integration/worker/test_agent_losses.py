@@ -1,10 +1,14 @@
-"""How an agent handles hanging and lost parts, and that none of them blocks the others."""
+"""How an agent handles hanging and lost parts, and that none of them blocks the others.
+
+And the database's clock is set forward or back: no attempt is given up, and no job waits for a false time.
+"""
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Engine, update
 from sqlalchemy.exc import DBAPIError
 
 from jobs.db.engine import Sessions, engine_for, is_away, sessions_for
@@ -15,12 +19,13 @@ from jobs.model.states import EndReason
 from jobs.runtime.hints import Hints
 from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
-from jobs.scheduling import hosts
+from jobs.scheduling import hosts, registration
 from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import (
     MakeAgent,
     agent_of,
     claimed,
+    claimed_elsewhere,
     claimed_over,
     dead_process,
     files_of,
@@ -29,10 +34,12 @@ from tests.integration.worker.agents import (
     supervised_by,
 )
 from tests.integration.worker.conftest import Start, pid_in
+from tests.integration.worker.dispatcher.live_attempts import standing
 from tests.waiting import slowdown, until
 from worker.agent import Agent
 from worker.attempt.paths import paths_of
 from worker.attempt.processes import pids_of_supervisors, pids_with_mark
+from worker.dispatcher import Dispatcher
 from worker.host_shutdown import stop_jobs_of_host
 
 
@@ -173,3 +180,81 @@ def test_a_host_that_shuts_down_preempts_attempts_led_elsewhere(
     assert job_rows.the_attempt(sessions, lease).preempted_for == f"host {settings.host} is shutting down"
     job_rows.end_attempt(sessions, lease, EndReason.PREEMPTED, releases=False)
     assert stop_jobs_of_host(sessions, settings)
+
+
+SetClock = Callable[[str], None]
+# In the database of these tests `now()` is a function of the test's own, in front of PostgreSQL's.
+_NOW = """
+CREATE TABLE test_clock AS SELECT interval '0' AS ahead;
+CREATE FUNCTION public.now() RETURNS timestamptz LANGUAGE sql STABLE
+  AS 'SELECT pg_catalog.now() + ahead FROM public.test_clock';
+"""
+
+
+@pytest.fixture
+def set_clock(engine: Engine) -> SetClock:
+    """Sets the clock of the test's database by an interval."""
+    with engine.begin() as connection:
+        connection.exec_driver_sql(_NOW)
+        name = connection.exec_driver_sql("SELECT current_database()").scalar_one()
+        connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET search_path = public, pg_catalog')
+    engine.dispose()
+
+    def set_clock(ahead: str) -> None:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE test_clock SET ahead = %s::interval", (ahead,))
+
+    return set_clock
+
+
+@pytest.mark.parametrize("renewed", [True, False])
+def test_a_lease_that_is_over_by_a_set_clock_can_still_be_renewed(
+    sessions: Sessions, agent: Agent, set_clock: SetClock, renewed: bool
+) -> None:
+    agent.reconcile()
+    lease = claimed_elsewhere(sessions)
+    agent._in_contact_since = -agent._settings.lease_s  # as if it reached the database for longer than a lease
+    set_clock("1 hour")
+    agent.reconcile()
+    assert job_rows.the_attempt(sessions, lease).ended_at is None
+    if renewed:
+        with sessions.begin() as session:
+            leases.renew(session, lease, lease_s=60)
+    agent._in_contact_since = -agent._settings.lease_s
+    agent.reconcile()
+    assert (job_rows.the_attempt(sessions, lease).ended_at is None) == renewed
+
+
+def test_a_pause_before_a_restart_ends_when_the_clock_is_set_back(
+    sessions: Sessions, settings: Settings, hints: Hints, set_clock: SetClock
+) -> None:
+    lease = job_rows.a_running_attempt(sessions)
+    set_clock("1 hour")
+    with sessions.begin() as session:
+        leases.end(session, lease, EndReason.RANK_FAILED, backoff_s=60, backoff_limit_s=60)
+        leases.release(session, lease.attempt_id)
+        registration.beat(session, "ha")
+    assert Dispatcher(sessions, hints, settings).run() == 0
+    assert "after a failed attempt" in standing(sessions, lease.job_id).reason
+    set_clock("0")
+    beat(sessions)
+    assert "after a failed attempt" not in standing(sessions, lease.job_id).reason
+    assert Dispatcher(sessions, hints, settings).run() == 1
+
+
+def beat(sessions: Sessions) -> None:
+    with sessions.begin() as session:
+        registration.beat(session, "ha")
+
+
+def test_a_host_that_was_lost_does_not_come_back_when_the_clock_is_set_back(
+    sessions: Sessions, settings: Settings, hints: Hints, set_clock: SetClock
+) -> None:
+    job_rows.a_host(sessions, "ha", slots=2)
+    job_rows.a_job(sessions)
+    set_clock("-1 hour")
+    with sessions() as session:
+        assert not hosts.host(session, "ha", host_timeout_s=60).alive
+    assert Dispatcher(sessions, hints, settings).run() == 0
+    beat(sessions)
+    assert Dispatcher(sessions, hints, settings).run() == 1

@@ -6,6 +6,7 @@ But nothing depends on it: threads have their passes while it is silent, cannot 
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -15,8 +16,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Host
 from jobs.lifecycle import leases
 from jobs.model.states import EndReason
+from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
+from tests.integration.worker.agents import agent_of
 from tests.integration.worker.lookout.works import (
     EACH_WORK,
     LONG_S,
@@ -30,13 +33,43 @@ from tests.integration.worker.lookout.works import (
     running,
     seen_by,
 )
+from tests.receivers import receiving
 from tests.waiting import until
 from worker import lookout as lookout_module
 from worker import periodic
 from worker.datasets.fetcher import DatasetFetcher
+from worker.datasets.validator import Validator
 from worker.dispatcher import Dispatcher
 from worker.lookout import Lookout
+from worker.outward.notifier import Notifier
 from worker.periodic import PeriodicThread, Watched
+from worker.sampling.sampler import Sampler
+from worker.searcher import Searcher
+
+
+@pytest.fixture
+def settings(tmp_path: Path, database: str, broker: str) -> Settings:
+    (tmp_path / "data").mkdir()
+    return Settings(
+        home=tmp_path, database_url=database, broker_url=broker, host_name="ha", slots=2, host_timeout_s=LONG_S,
+        lease_s=0.2, heartbeat_period_s=LONG_S, reconcile_period_s=0.05, notify_period_s=0.05, search_period_s=0.05,
+        data_roots=str(tmp_path / "data"), webhook_allow="127.0.0.1",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def site(sessions: Sessions, settings: Settings, hints: Hints, sampler: Sampler) -> Iterator[Site]:
+    job_rows.a_host(sessions)
+    job_rows.a_host(sessions, "hb", slots=4)
+    threads = {
+        "agent": agent_of(sessions, settings, hints),
+        "validator": Validator(sessions, settings),
+        "notifier": Notifier(sessions, settings),
+        "searcher": Searcher(sessions, settings),
+        "sampler": sampler,
+    }
+    with receiving() as receiver:
+        yield Site(sessions, threads, receiver.url)
 
 
 class _Seeing(PeriodicThread):
