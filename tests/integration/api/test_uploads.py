@@ -1,4 +1,4 @@
-"""Uploads over HTTP: their pieces, failures between pieces, and who may send them."""
+"""Uploads over HTTP: their pieces, on disk and in the store, failures between pieces, and who may send them."""
 
 import errno
 import hashlib
@@ -12,108 +12,115 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from api.files import upload_files
+from api.files.stored_uploads import STORED_CHUNK_BYTES
 from api.files.upload_files import UploadFile
-from api.main import app_for
 from api.middleware import CHUNK_BYTES
+from jobs.copies.store import store_of
 from jobs.data import uploads
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
-from tests.archives import chips, zip_of
+from tests.code import OCTETS
 from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
+from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import TOKEN
+from tests.integration.api.uploading import ARCHIVE, put_messages, put_piece, received_bytes, start, stored
 
-OCTETS = {"Content-Type": "application/octet-stream"}
-ARCHIVE = zip_of(chips(2))
+in_both_places = pytest.mark.parametrize("place", ["disk", "store"])
 
 
 @pytest.fixture
-def configuration(database: str, tmp_path: Path) -> Settings:
+def place() -> str:
+    """Where the bytes of uploads go."""
+    return "disk"
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path, place: str) -> Settings:
     return Settings(
-        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path, max_upload_gb=0.5, max_open_uploads=3
-    )
-
-
-@pytest.fixture
-def app(configuration: Settings) -> FastAPI:
-    return app_for(configuration)
-
-
-def start(api: TestClient, content: bytes = ARCHIVE, **fields: Any) -> str:
-    answer = api.post("/v1/uploads", json={"filename": "chips.zip", "size_bytes": len(content)} | fields)
-    assert answer.status_code == 201, answer.text
-    upload_id: str = answer.json()["id"]
-    assert answer.headers["Location"] == f"/v1/uploads/{upload_id}"
-    return upload_id
-
-
-def put_piece(api: TestClient, upload_id: str, offset: int, piece: bytes) -> Any:
-    return api.put(f"/v1/uploads/{upload_id}/content", params={"offset": offset}, content=piece, headers=OCTETS)
+        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path, max_upload_gb=0.5,
+        max_open_uploads=3, store=f"file://{tmp_path}/store" if place == "store" else None,
+    )  # fmt: skip
 
 
 def on_disk(configuration: Settings, upload_id: str) -> Path:
     return configuration.datasets / uploads.FOLDER / upload_id
 
 
-def test_pieces_add_up_to_the_whole_archive_whatever_is_sent_twice_or_elsewhere(
-    api: TestClient, configuration: Settings
+@pytest.fixture
+def kept(configuration: Settings, sessions: Sessions) -> Callable[[str], bytes]:
+    """The bytes of an upload, which lie in the place alone."""
+    store = store_of(configuration)
+
+    def kept(upload_id: str) -> bytes:
+        if store is None:
+            return on_disk(configuration, upload_id).read_bytes()
+        assert not (configuration.datasets / uploads.FOLDER).exists()
+        return stored(sessions, store, upload_id)
+
+    return kept
+
+
+@in_both_places
+def test_pieces_add_up_to_the_whole_archive_whatever_is_sent_twice_elsewhere_or_too_long(
+    api: TestClient, place: str, kept: Callable[[str], bytes]
 ) -> None:
     upload_id = start(api, sha256=hashlib.sha256(ARCHIVE).hexdigest())
+    assert put_piece(api, upload_id, 0, b"").json()["received_bytes"] == 0
     assert put_piece(api, upload_id, 0, ARCHIVE[:100]).json()["received_bytes"] == 100
     for piece in (ARCHIVE[:100], b"x" * 50):  # a repeat changes nothing
         again = put_piece(api, upload_id, 0, piece)
         assert (again.status_code, again.json()["received_bytes"]) == (200, 100)
     for offset, size in ((50, 100), (101, 10), (2**40, 1)):
-        answer = put_piece(api, upload_id, offset, b"x" * size)
-        assert answer.status_code == 409
-        assert answer.json()["detail"] == f"the next piece starts at 100, this one at {offset}"
+        wrong = problem(put_piece(api, upload_id, offset, b"x" * size), 409, "wrong-offset")
+        assert wrong["detail"] == f"the next piece starts at 100, this one at {offset}"
+    too_long = bytes(len(ARCHIVE) - 99)
+    for body in (too_long, iter([too_long[:9], too_long[9:]])):
+        message = f"this piece ends after the size_bytes of the upload: {len(ARCHIVE)}"
+        assert errors_of(put_piece(api, upload_id, 100, body)) == {"": message}
     assert api.put(f"/v1/uploads/{upload_id}/content", params={"offset": 100}, json={}).status_code == 415
-    with UploadFile(configuration.datasets, upload_id):
-        assert put_piece(api, upload_id, 100, ARCHIVE[100:]).status_code == 409, "another request writes"
     before = api.get(f"/v1/uploads/{upload_id}").json()
     assert (before["received_bytes"], before["completed_at"]) == (100, None)
-    assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE[:100]
+    assert kept(upload_id) == ARCHIVE[:100]
     last = put_piece(api, upload_id, 100, ARCHIVE[100:])
-    assert last.status_code == 200
-    assert (last.json()["received_bytes"], last.json()["chunk_bytes"]) == (len(ARCHIVE), CHUNK_BYTES)
+    chunk_bytes = {"disk": CHUNK_BYTES, "store": STORED_CHUNK_BYTES}[place]
+    assert (last.status_code, last.json()["received_bytes"], last.json()["chunk_bytes"]) == (
+        200, len(ARCHIVE), chunk_bytes,
+    )  # fmt: skip
     assert last.json()["completed_at"] is not None
-    assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
+    assert kept(upload_id) == ARCHIVE
 
 
-def test_an_interrupted_piece_can_be_sent_again(api: TestClient, app: FastAPI, configuration: Settings) -> None:
-    upload_id = start(api)
-    messages: list[Any] = []
-    came = iter([{"type": "http.request", "body": ARCHIVE[:70], "more_body": True}, {"type": "http.disconnect"}])
-
-    async def receive() -> Any:
-        return next(came)
-
-    async def send(message: Any) -> None:
-        messages.append(message)
-
-    scope = {
-        "type": "http", "method": "PUT", "path": f"/v1/uploads/{upload_id}/content", "query_string": b"offset=0",
-        "headers": [(b"authorization", f"Bearer {TOKEN}".encode()), (b"content-type", b"application/octet-stream")],
-    }  # fmt: skip
-    assert api.portal is not None
-    api.portal.call(app, scope, receive, send)
-    assert messages[0]["status"] == 400
-    assert on_disk(configuration, upload_id).stat().st_size == 0
-    assert api.get(f"/v1/uploads/{upload_id}").json()["received_bytes"] == 0
-    assert put_piece(api, upload_id, 0, ARCHIVE).json()["completed_at"] is not None
-    assert on_disk(configuration, upload_id).read_bytes() == ARCHIVE
+@in_both_places
+def test_a_body_that_comes_slowly_is_put_together_and_an_interrupted_one_can_be_sent_again(
+    api: TestClient, app: FastAPI, kept: Callable[[str], bytes]
+) -> None:
+    content = os.urandom(5_000_000)
+    upload_id = start(api, content)
+    came: list[dict[str, Any]] = [
+        {"type": "http.request", "body": content[at : at + 700_000], "more_body": at + 700_000 < len(content)}
+        for at in range(0, len(content), 700_000)
+    ]
+    assert put_messages(api, app, upload_id, [*came[:3], {"type": "http.disconnect"}]) == 400
+    assert received_bytes(api, upload_id) == 0
+    assert put_messages(api, app, upload_id, came) == 200
+    assert kept(upload_id) == content
 
 
-def test_an_upload_takes_no_more_than_its_declared_size(api: TestClient, configuration: Settings) -> None:
-    upload_id = start(api, b"12345")
-    assert put_piece(api, upload_id, 0, b"123456").status_code == 422
-
-    def endless() -> Any:
-        yield b"123"
-        yield b"456"
-
-    assert put_piece(api, upload_id, 0, endless()).status_code == 422
-    assert on_disk(configuration, upload_id).read_bytes() == b""
-    assert put_piece(api, upload_id, 0, b"12345").status_code == 200
+@pytest.mark.parametrize(("place", "purpose"), [("disk", "data"), ("disk", "run"), ("store", "data")])
+def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings, purpose: str) -> None:
+    upload_id = start(api, purpose=purpose)
+    put_piece(api, upload_id, 0, ARCHIVE[:100])
+    for _ in range(2):
+        assert api.delete(f"/v1/uploads/{upload_id}").status_code == 204
+    assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is not None
+    assert upload_id not in [upload["id"] for upload in api.get("/v1/uploads").json()["items"]]
+    for offset, piece in ((0, ARCHIVE[:100]), (100, ARCHIVE[100:])):
+        assert not on_disk(configuration, upload_id).exists()
+        problem(put_piece(api, upload_id, offset, piece), 410, "upload-gone")
+    assert not on_disk(configuration, upload_id).exists()
+    assert (
+        "bytes are gone" in errors_of(api.post("/v1/datasets", json={"name": "chips", "upload": upload_id}))["upload"]
+    )
 
 
 def test_a_piece_has_a_larger_size_limit_than_other_bodies(api: TestClient) -> None:
@@ -150,9 +157,11 @@ def test_the_open_uploads_of_a_user_are_limited(api: TestClient, client_of: Call
     start(api)
 
 
-def test_an_upload_does_not_write_through_a_link(configuration: Settings, tmp_path: Path) -> None:
+def test_an_upload_has_one_writer_who_follows_no_link(api: TestClient, configuration: Settings, tmp_path: Path) -> None:
+    upload_id = start(api)
+    with UploadFile(configuration.datasets, upload_id):
+        problem(put_piece(api, upload_id, 0, ARCHIVE), 409, "upload-busy")
     (tmp_path / "precious").write_bytes(b"as it was")
-    on_disk(configuration, "5r0x").parent.mkdir(parents=True)
     on_disk(configuration, "5r0x").symlink_to(tmp_path / "precious")
     with pytest.raises(OSError, match="symbolic links"):
         UploadFile(configuration.datasets, "5r0x")
@@ -218,21 +227,6 @@ def test_no_upload_can_start_on_a_disk_without_a_free_file(api: TestClient, conf
         upload_id = start(api)
         use_up_files(disk)
         assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 507
-
-
-@pytest.mark.parametrize("purpose", ["data", "run"])
-def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings, purpose: str) -> None:
-    upload_id = start(api, purpose=purpose)
-    put_piece(api, upload_id, 0, ARCHIVE)
-    for _ in range(2):
-        assert api.delete(f"/v1/uploads/{upload_id}").status_code == 204
-    assert api.get(f"/v1/uploads/{upload_id}").json()["removed_at"] is not None
-    assert upload_id not in [upload["id"] for upload in api.get("/v1/uploads").json()["items"]]
-    assert not on_disk(configuration, upload_id).exists()
-    assert put_piece(api, upload_id, 0, ARCHIVE).status_code == 410
-    assert not on_disk(configuration, upload_id).exists()
-    answer = api.post("/v1/datasets", json={"name": "chips", "upload": upload_id})
-    assert "bytes are gone" in answer.json()["errors"][0]["message"]
 
 
 def test_an_impossible_id_is_not_found(api: TestClient) -> None:

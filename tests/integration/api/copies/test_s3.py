@@ -1,6 +1,7 @@
 """Copies in a store on a real S3 server: downloads, redirects to the server, and a server that is away."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from fastapi.testclient import TestClient
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
+from tests.code import archive_of, send_code
 from tests.integration.api.artifacts.conftest import path_of
 from tests.integration.api.copies.stored import note_checkpoint, put_artifacts, put_checkpoint
 from tests.integration.api.starting_rows import TOKEN
+from tests.integration.api.uploading import ARCHIVE, put_piece, start, stored
 from tests.s3 import SECRET, S3Server, s3_server
 
 NETWORK = bytes(range(251)) * 10_000
@@ -32,6 +35,7 @@ def configuration(database: str, tmp_path: Path, server: S3Server) -> Settings:
     return Settings(
         database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here",
         store=f"{server.url}/{tmp_path.name}", store_options=json.dumps(server.options),
+        code="on",
     )  # fmt: skip
 
 
@@ -82,6 +86,15 @@ def test_a_server_that_is_away_is_a_503_until_it_is_back(api: TestClient, copied
     finally:
         server.start()
     assert api.get(path).content == NETWORK
+
+
+def test_an_upload_comes_to_the_server(api: TestClient, sessions: Sessions, store: Store) -> None:
+    large = os.urandom(6_000_000) + ARCHIVE  # more than one part of a file
+    assert send_code(api, archive_of({"train.py": "x" * 10, "weights": os.urandom(600_000).hex()})).status_code == 201
+    upload_id = start(api, large)
+    assert put_piece(api, upload_id, 0, large[:-50]).json()["received_bytes"] == len(large) - 50
+    assert put_piece(api, upload_id, len(large) - 50, large[-50:]).json()["completed_at"] is not None
+    assert stored(sessions, store, upload_id) == large
 
 
 class TestWithWrongCredentials:
