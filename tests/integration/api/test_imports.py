@@ -16,6 +16,7 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, LogLine, ProjectUsage, RunTime, Upload
 from jobs.intake.received_runs import receive
 from jobs.runtime.settings import Settings
+from tests.integration.api.answers import problem
 from tests.integration.api.sent_runs import bytes_of, imported, send, uploaded
 from tests.integration.api.starting_rows import SPEC, TOKEN
 from tests.runs import BEGAN, RUN_ID, run_folder
@@ -131,9 +132,8 @@ def test_a_run_that_changed_after_its_import_is_refused(api: TestClient, tmp_pat
         (folder, "when attempt 1 was its last one, and now it is attempt 2"),
         (moved, "in the project default, and now it is for the project vision"),
     ):
-        answer = send(api, bytes_of(changed))
-        assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:run-changed")
-        assert f"imported as job {job['id']} {why}" in answer.json()["detail"]
+        answer = problem(send(api, bytes_of(changed)), 409, "run-changed")
+        assert f"imported as job {job['id']} {why}" in answer["detail"]
 
 
 def test_an_import_that_breaks_off_leaves_nothing_and_can_be_repeated(

@@ -13,6 +13,7 @@ from jobs.lifecycle.named_jobs import lock_named, problems_of_named
 from jobs.lifecycle.store import touch, transition
 from jobs.model.spec import spec_from
 from jobs.model.states import Status
+from tests.integration.api.answers import problem
 from tests.integration.api.artifacts.conftest import path_of
 from tests.integration.api.starting_rows import SPEC
 
@@ -45,8 +46,7 @@ def test_artifacts_that_were_removed_are_reported_as_gone(api: TestClient, sessi
     assert after["artifacts_removed_at"] is not None
     assert after["revision"] > before["revision"]
     assert api.get(path_of(job_id)).json()["items"] == []
-    gone = api.get(path_of(job_id, "model.keras"))
-    assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:artifacts-removed")
+    problem(api.get(path_of(job_id, "model.keras")), 410, "artifacts-removed")
     assert api.get(path_of(job_id, "../x%00")).status_code == 404
     refused = api.post("/v1/jobs", json=spec_starting_from(job_id))
     assert refused.status_code == 422
@@ -67,9 +67,8 @@ def test_weights_are_kept_until_jobs_that_start_from_them_have_ended(
     ended_long_ago(sessions, job_id)
     started = api.post("/v1/jobs", json=spec_starting_from(job_id)).json()["id"]
     assert not give_up(sessions)
-    refused = api.delete(path_of(job_id))
-    assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:artifacts-in-use")
-    assert f"job {started} starts from its weights" in refused.json()["detail"]
+    refused = problem(api.delete(path_of(job_id)), 409, "artifacts-in-use")
+    assert f"job {started} starts from its weights" in refused["detail"]
     api.post(f"/v1/jobs/{started}/cancel")
     assert give_up(sessions)
     assert api.delete(path_of(job_id)).status_code == 204
@@ -91,8 +90,7 @@ def test_a_submission_and_the_removal_of_its_weights_take_turns(
 
 def test_files_are_removed_only_of_jobs_that_have_ended(api: TestClient, job_id: str, sessions: Sessions) -> None:
     assert api.get(f"/v1/jobs/{job_id}").json()["checkpoint_bytes"] is None, "nothing was measured"
-    running = api.delete(path_of(job_id))
-    assert (running.status_code, running.json()["type"]) == (409, "urn:hora:problem:artifacts-in-use")
+    problem(api.delete(path_of(job_id)), 409, "artifacts-in-use")
     with sessions.begin() as session:
         transition(session, job_id, Status.CANCELLED)
         touch(session, job_id, checkpoint_bytes=5, artifact_bytes=7)

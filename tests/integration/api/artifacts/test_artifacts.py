@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
-from tests.integration.api.answers import pages_of
+from tests.integration.api.answers import pages_of, problem
 from tests.integration.api.artifacts.conftest import NETWORK, path_of
 from tests.integration.api.starting_rows import TOKEN, an_attempt
 from tests.servers import serving
@@ -48,16 +48,19 @@ def test_a_file_is_sent_whole_once_with_its_headers(api: TestClient, job_id: str
     path = path_of(job_id, "model.keras")
     answer = api.get(path, headers={"Accept-Encoding": "gzip"})
     assert (answer.status_code, answer.content) == (200, NETWORK)
-    assert answer.headers["Content-Length"] == str(len(NETWORK))
-    assert answer.headers["Content-Disposition"] == 'attachment; filename="model.keras"'
-    assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Accept-Ranges"] == "bytes"
+    expected = {
+        "Content-Length": str(len(NETWORK)), "Content-Disposition": 'attachment; filename="model.keras"',
+        "X-Content-Type-Options": "nosniff", "Accept-Ranges": "bytes", "Cache-Control": "private, no-cache",
+        "Content-Type": "application/octet-stream",
+    }  # fmt: skip
+    assert {name: answer.headers[name] for name in expected} == expected
     modified_at = int((runs / job_id / "artifacts/model.keras").stat().st_mtime)
     assert parsedate_to_datetime(answer.headers["Last-Modified"]).timestamp() == modified_at
     head = api.head(path)
     assert (head.status_code, head.content) == (200, b"")
-    for name in ("ETag", "Content-Length", "Last-Modified", "Content-Type", "Content-Disposition"):
-        assert head.headers[name] == answer.headers[name]
+    assert [head.headers[name] for name in (*expected, "ETag", "Last-Modified")] == [
+        answer.headers[name] for name in (*expected, "ETag", "Last-Modified")
+    ]
     tag = answer.headers["ETag"]
     assert tag.startswith('"')
     again = api.get(path, headers={"If-None-Match": tag})
@@ -127,7 +130,6 @@ def test_a_range_request_gets_only_that_range_and_leaves_nothing_open(api: TestC
     answer = api.get(path_of(job_id, "model.keras"), headers={"Range": f"bytes={size}-"})
     assert (answer.status_code, answer.headers["Content-Range"]) == (416, f"bytes */{size}")
     assert answer.json()["type"] == "urn:hora:problem:range-not-satisfiable"
-    assert api.get(path_of(job_id, "model.keras"), headers={"If-None-Match": tag}).status_code == 304
 
     def open_descriptors() -> list[str]:
         links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))
@@ -154,36 +156,12 @@ def raw_request(port: int, target: bytes) -> tuple[int, bytes]:
 
 
 TRAVERSALS = [
-    b"../checkpoints/epoch-1.h5",
-    b"../../secret.txt",
-    b"..%2f..%2fsecret.txt",
-    b"%2e%2e/%2e%2e/secret.txt",
-    b"%2e%2e%2f%2e%2e%2fsecret.txt",
-    b"%252e%252e%252f%252e%252e%252fsecret.txt",
-    b"..%252f..%252fsecret.txt",
-    b"..%c0%af..%c0%afsecret.txt",
-    b"..%5c..%5csecret.txt",
-    b"....//....//secret.txt",
-    b"tensorboard/../../checkpoints/epoch-1.h5",
-    b"tensorboard/..%2f..%2fcheckpoints/epoch-1.h5",
-    b"./model.keras",
-    b"%2e/model.keras",
-    b"/model.keras",
-    b"%2fetc%2fpasswd",
-    b"//etc/passwd",
-    b"/etc/passwd",
-    b"model.keras/",
-    b"model.keras%00",
-    b"model.keras%00.txt",
-    b"model%0a.keras",
-    b"link.txt",
-    b"tensorboard",
-    b"tensorboard/",
-    b".",
-    b"%2e%2e",
-    b"%ff%fe",
-    b"x" * 3000,
-]
+    b"../checkpoints/epoch-1.h5", b"%2e%2e/%2e%2e/secret.txt", b"..%2f..%2fsecret.txt",
+    b"%252e%252e%252f%252e%252e%252fsecret.txt", b"..%c0%af..%c0%afsecret.txt", b"..%5c..%5csecret.txt",
+    b"....//....//secret.txt", b"tensorboard/..%2f..%2fcheckpoints/epoch-1.h5", b"%2e/model.keras", b"%2fetc%2fpasswd",
+    b"//etc/passwd", b"model.keras/", b"model.keras%00.txt", b"model%0a.keras", b"link.txt", b"tensorboard", b"%2e%2e",
+    b"%ff%fe", b"x" * 3000,
+]  # fmt: skip
 
 
 def test_no_path_leads_out_of_the_folder(server: int, job_id: str) -> None:
@@ -198,21 +176,15 @@ def test_a_real_server_sends_a_file_whole_and_in_ranges(server: int, job_id: str
         url = f"http://127.0.0.1:{server}{path_of(job_id, 'model.keras')}"
         assert client.get(url, headers={"Range": "bytes=5-"}).content == NETWORK[5:]
         assert client.head(url).headers["Content-Length"] == str(len(NETWORK))
-        with client.stream("GET", url) as answer:  # another file takes the name in the middle, and then it grows
+        with client.stream("GET", url) as answer:  # it grows in the middle, and then another file takes its name
             pieces = answer.iter_raw(1000)
             first = next(pieces)
             folder = runs / job_id / "artifacts"
+            with (folder / "model.keras").open("ab") as file:
+                file.write(b"more")
             (folder / "new").write_bytes(b"x" * (len(NETWORK) + 5))
             os.replace(folder / "new", folder / "model.keras")
             assert first + b"".join(pieces) == NETWORK
-
-
-def test_a_growing_file_is_sent_with_its_original_length(api: TestClient, job_id: str, runs: Path) -> None:
-    path = runs / job_id / "artifacts/model.keras"
-    with api.stream("GET", path_of(job_id, "model.keras")) as answer:
-        with path.open("ab") as file:
-            file.write(b"more")
-        assert b"".join(answer.iter_bytes()) == NETWORK
 
 
 def test_artifacts_that_are_not_there_or_on_another_host_are_reported(
@@ -224,10 +196,8 @@ def test_artifacts_that_are_not_there_or_on_another_host_are_reported(
         assert api.get(path_of(here, "model.keras")).status_code == 404
         an_attempt(sessions, here, number, host="here")
     for path in (path_of("nosuchjob"), path_of("nosuchjob", "x")):
-        missing = api.get(path)
-        assert (missing.status_code, missing.json()["type"]) == (404, "urn:hora:problem:job-not-found")
+        problem(api.get(path), 404, "job-not-found")
     an_attempt(sessions, elsewhere, host="ha")
     for path in (path_of(elsewhere), path_of(elsewhere, "model.keras")):
-        refused = api.get(path)
-        assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:artifacts-elsewhere")
-        assert "host ha" in refused.json()["detail"]
+        refused = problem(api.get(path), 409, "artifacts-elsewhere")
+        assert "host ha" in refused["detail"]

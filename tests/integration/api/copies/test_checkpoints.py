@@ -12,7 +12,7 @@ from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.lifecycle.store import touch
 from jobs.runtime.settings import Settings
-from tests.integration.api.answers import pages_of
+from tests.integration.api.answers import pages_of, problem
 from tests.integration.api.copies.stored import note_checkpoint, put_checkpoint
 from tests.integration.api.starting_rows import TOKEN, an_attempt
 
@@ -67,8 +67,7 @@ def test_a_step_that_was_trained_again_is_left_out(
     note_checkpoint(sessions, saved, 25, attempt=2)
     put_checkpoint(store, saved, 25, FILES, attempt=2)
     assert steps_of(api, saved) == [(2, 25), (1, 20), (1, 10)]
-    missing = api.get(path_of(saved, 1, 30, "model.pt"))
-    assert (missing.status_code, missing.json()["type"]) == (404, "urn:hora:problem:checkpoint-not-found")
+    problem(api.get(path_of(saved, 1, 30, "model.pt")), 404, "checkpoint-not-found")
     assert api.get(path_of(saved, 2, 25, "model.pt")).content == WEIGHTS
 
 
@@ -87,8 +86,7 @@ def test_what_is_not_whole_in_the_store_is_left_out(
     note_checkpoint(sessions, saved, 40)  # it is not copied yet
     assert steps_of(api, saved) == []
     for step, path in ((30, "model.pt"), (40, "model.pt"), (20, "nothing"), ("x", "x"), (2**70, "x"), (-1, "x")):
-        answer = api.get(path_of(saved, 1, step, path))
-        assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:checkpoint-not-found")
+        problem(api.get(path_of(saved, 1, step, path)), 404, "checkpoint-not-found")
     assert api.get(path_of(saved, 1, 20, "model.pt")).json()["type"] == "urn:hora:problem:copy-lost"
 
 
@@ -113,8 +111,7 @@ def test_removed_checkpoints_are_gone_at_once(
         touch(session, saved, files_removed_at=func.now())
     for job_id in (saved, submit_job()):  # the second one never saved
         assert api.get(path_of(job_id)).json() == {"items": [], "next_cursor": None}
-    gone = api.get(path_of(saved, 1, 20, "model.pt"))
-    assert (gone.status_code, gone.json()["type"]) == (410, "urn:hora:problem:checkpoints-removed")
+    problem(api.get(path_of(saved, 1, 20, "model.pt")), 410, "checkpoints-removed")
     for path in (path_of("nosuchjob"), path_of("nosuchjob", 1, 2, "x")):
         assert api.get(path).json()["type"] == "urn:hora:problem:job-not-found"
 
@@ -128,8 +125,7 @@ class TestWithoutStore:
         self, api: TestClient, job_id: str, submit_job: Callable[..., str]
     ) -> None:
         for path in (path_of(job_id), path_of(job_id, 1, 20, "model.pt")):
-            refused = api.get(path)
-            assert (refused.status_code, refused.json()["type"]) == (409, "urn:hora:problem:no-store")
-            assert "on host ha" in refused.json()["detail"]
-            assert "HORA_STORE" in refused.json()["detail"]
+            refused = problem(api.get(path), 409, "no-store")
+            assert "on host ha" in refused["detail"]
+            assert "HORA_STORE" in refused["detail"]
         assert "no rank of the job has started" in api.get(path_of(submit_job())).json()["detail"]

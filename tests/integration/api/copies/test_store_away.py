@@ -15,6 +15,7 @@ from api.main import app_for
 from jobs.copies.store import Store, StoreAway
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
+from tests.integration.api.answers import problem
 from tests.integration.api.copies.stored import note_checkpoint, put_artifacts, put_checkpoint
 from tests.integration.api.starting_rows import TOKEN
 from tests.servers import serving
@@ -41,8 +42,7 @@ def test_a_store_that_is_not_mounted_is_away_until_it_is_back(
     os.rename(tmp_path / "store", tmp_path / "elsewhere")
     for path in paths:
         away = api.get(path)
-        assert (away.status_code, away.json()["type"]) == (503, "urn:hora:problem:store-away")
-        assert "emptied, or it is not mounted" in away.json()["detail"]
+        assert "emptied, or it is not mounted" in problem(away, 503, "store-away")["detail"]
         assert int(away.headers["Retry-After"]) > 0
     assert api.head(paths[1]).status_code == 503
     os.rename(tmp_path / "elsewhere", tmp_path / "store")
