@@ -6,6 +6,7 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.pictures import encoded, photo
 
@@ -17,6 +18,14 @@ def chips(of_each: int = 6, classes: Sequence[str] = ("cracked", "whole"), top: 
         for place, name in enumerate(classes)
         for number in range(of_each)
     }
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Write files by path below a folder. Returns the folder."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
 
 
 def zip_of(files: Mapping[str, bytes]) -> bytes:

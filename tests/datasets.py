@@ -12,6 +12,7 @@ from PIL import Image
 
 from jobs.model.plan import Plan, resolve_plan
 from jobs.model.spec import Spec, spec_from
+from jobs.model.tasks import AnyTask
 from trainer.data.interfaces import Batch, Host
 from trainer.data.opening import Dataset, open_source
 
@@ -22,12 +23,19 @@ def spec_of(dataset: Any, **fields: Any) -> Spec:
 
 
 def open_dataset(
-    dataset: Any, scratch: Path, *, data_roots: Sequence[str] = (), ranks: int = 1, seed: int = 42
+    dataset: Any,
+    scratch: Path,
+    *,
+    data_roots: Sequence[str] | None = None,
+    ranks: int = 1,
+    seed: int = 42,
+    task: AnyTask = "auto",
 ) -> Dataset:
-    """Rank 0's dataset, prepared by all ranks. `scratch` is the scratch folder of the host. Raises `BadData`."""
+    """Rank 0's dataset, prepared by all ranks. `scratch` is the scratch folder of the host, and by default its data
+    root. Raises `BadData`."""
     spec = spec_of(dataset, seed=seed).dataset
-    host = Host(data_roots=data_roots, cache_dir=scratch / "cache", scratch_dir=scratch, threads=1)
-    sources = [open_source(spec, seed=seed, host=host) for _ in range(ranks)]
+    host = Host(data_roots or [str(scratch)], cache_dir=scratch / "cache", scratch_dir=scratch, threads=1)
+    sources = [open_source(spec, seed=seed, host=host, task=task) for _ in range(ranks)]
     surveys = [source.survey(rank=rank, ranks=ranks) for rank, source in enumerate(sources)]
     surveys = json.loads(json.dumps(surveys))  # as ranks send them
     datasets = [source.to_dataset(surveys) for source in sources]

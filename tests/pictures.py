@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,13 @@ def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 def numbered(count: int, size: int) -> list[bytes]:
     """PNG images. The grey value of an image is its number."""
-    return [encoded(Image.new("L", (size, size), number), "PNG") for number in range(count)]
+    return [plain(number, (size, size)) for number in range(count)]
+
+
+@cache
+def plain(colour: tuple[int, int, int] | int, size: tuple[int, int] = (6, 6)) -> bytes:
+    """A PNG image of one colour, or of one grey. Its size is (width, height)."""
+    return encoded(Image.new("L" if isinstance(colour, int) else "RGB", size, colour), "PNG")
 
 
 def _readable() -> dict[str, tuple[bytes, int]]:

@@ -10,17 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.archives import write_files
 from tests.pictures import numbered
 
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Twenty files of 100 bytes."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    for number in range(20):
-        (folder / f"{number}").write_bytes(bytes([number]) * 100)
-    return folder
+    return write_files(tmp_path / "source", {f"{number}": bytes([number]) * 100 for number in range(20)})
 
 
 def test_four_processes_at_once_stay_within_the_limit_and_fetch_nothing_twice(tmp_path: Path, source: Path) -> None:

@@ -1,7 +1,9 @@
-"""Data behind a web server."""
+"""Data at URLs: on a web server, and the drivers with which workers open them."""
 
+import re
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from bench import web
@@ -24,6 +26,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("source", "cache"),
     [
         ("a.npz", "none"),
+        ("idx", "none"),
         ("table.parquet", "none"),
         ("tables", "disk"),
         ("images", "disk"),
@@ -45,3 +48,16 @@ def test_a_dataset_on_a_web_server_has_the_facts_and_rows_of_one_on_disk(
             open_dataset(f"{url}/gone/{source}", tmp_path, data_roots=[url])
     copies = [path for path in (tmp_path / "cache").glob("*") if path.name not in {"lock", "used"}]
     assert bool(copies) == (cache == "disk")
+
+
+ROOT = Path(__file__).parents[3]
+DRIVERS = {"s3": "s3fs", "gs": "gcsfs", "abfs": "adlfs", "http": "aiohttp", "https": "aiohttp"}
+
+
+# Google's packages announce the end of each Python a year ahead.
+@pytest.mark.filterwarnings("ignore:You are using a Python version:FutureWarning")
+@pytest.mark.parametrize(("protocol", "driver"), DRIVERS.items())
+def test_a_worker_can_open_urls_of_each_protocol(protocol: str, driver: str) -> None:
+    assert protocol in fsspec.get_filesystem_class(protocol).protocol
+    for packages in ("worker.txt", "worker-gpu.txt"):
+        assert re.search(rf"^{driver}==", (ROOT / "requirements" / packages).read_text(), re.MULTILINE), packages

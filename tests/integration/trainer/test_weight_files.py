@@ -119,6 +119,14 @@ def matched(model: keras.Model, folder: Path, name: str, capsys: pytest.CaptureF
     return text
 
 
+def assert_features_of(base: keras.Model, model: keras.Model, prepare: Callable[[np.ndarray], np.ndarray]) -> None:
+    """The network gives the features of a base of Keras, for which images have to be prepared."""
+    pixels = images(4, 32, 32, 3)
+    expected = base(prepare(pixels.astype(np.float32))).numpy().mean(axis=(1, 2))
+    features = keras.Model(model.input, model.get_layer("logits").input)(pixels)
+    assert np.abs(features - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
 def test_the_file_of_2017_gives_a_frozen_resnet50_the_features_of_keras(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,10 +135,7 @@ def test_the_file_of_2017_gives_a_frozen_resnet50_the_features_of_keras(
     model = build_model(spec("resnet50", "given.h5"), facts(32, 32, 3))
     text = "106 of 106 layers of resnet50 by former name; the head is new"
     assert matched(model, tmp_path, "resnet50_2017.h5", capsys) == text
-    pixels = images(4, 32, 32, 3)
-    expected = base(applications.resnet50.preprocess_input(pixels.astype(np.float32))).numpy().mean(axis=(1, 2))
-    features = keras.Model(model.input, model.get_layer("logits").input)(pixels)
-    assert np.abs(features - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert_features_of(base, model, applications.resnet50.preprocess_input)
 
 
 def on_base(base: keras.Model, *, classes: int, neck: bool = False) -> keras.Model:
@@ -202,7 +207,4 @@ def test_an_efficientnet_gives_the_features_of_keras_with_its_own_preprocessing(
     model = build_model(spec("efficientnet_v2_b0", "given.h5"), facts(32, 32, 3))
     text = "150 of 150 layers of efficientnet_v2_b0 by name; the head is new"
     assert matched(model, tmp_path, "notop.h5", capsys) == text
-    pixels = images(4, 32, 32, 3)
-    expected = base(pixels).numpy().mean(axis=(1, 2))
-    features = keras.Model(model.input, model.get_layer("logits").input)(pixels)
-    assert np.abs(features - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert_features_of(base, model, np.asarray)

@@ -1,13 +1,12 @@
 """The artifacts of a job, as plain Keras and people read them."""
 
-import json
 import os
 from pathlib import Path
 
 import keras
 import pytest
 
-from trainer.artifacts import save_classes, save_network
+from trainer.artifacts import save_network
 
 
 class Odd(keras.layers.Layer):
@@ -27,10 +26,3 @@ def test_a_network_that_keras_cannot_save_leaves_its_weights(
     save_network(keras.Sequential([keras.Input((4,)), Odd(object()), keras.layers.Dense(3)]), tmp_path)
     assert os.listdir(tmp_path) == ["model.weights.h5"]
     assert "there is no model.keras" in capsys.readouterr().out
-
-
-def test_class_names_are_saved_in_the_order_of_the_outputs(tmp_path: Path) -> None:
-    save_classes(("zebra", "Bär"), tmp_path)
-    text = (tmp_path / "classes.json").read_text("utf-8")
-    assert json.loads(text) == ["zebra", "Bär"]
-    assert "Bär" in text

@@ -45,13 +45,16 @@ def test_digits_have_the_sizes_and_shape_of_the_catalog(tmp_path: Path) -> None:
     assert settle_plan(spec, facts.sizes, gpus=2) == resolve_plan(spec, sizes_of(spec))  # as shown at submission
 
 
-def test_order_of_digits_does_not_change_between_versions(tmp_path: Path) -> None:
+def test_order_of_digits_does_not_change_between_versions_nor_by_a_restart(tmp_path: Path) -> None:
     spec = spec_of("digits", batch_size=32, gpus=2, steps_per_epoch=40)
-    digest = hashlib.sha256()
-    for batch in islice(train_batches(open_dataset("digits", tmp_path), spec, rank=1, epoch=3), 40):
+    digest, opened = hashlib.sha256(), open_dataset("digits", tmp_path)
+    whole = list(islice(train_batches(opened, spec, rank=1, epoch=3), 40))
+    for batch in whole:
         digest.update(batch.labels.tobytes())
         digest.update(batch.features.tobytes())
     assert digest.hexdigest()[:16] == "37c762b88edaac98"
+    rest = islice(train_batches(opened, spec, rank=1, epoch=3, first=38), 2)
+    assert [batch.labels.tolist() for batch in rest] == [batch.labels.tolist() for batch in whole[38:]]
 
 
 def test_test_part_is_the_same_for_every_seed(tmp_path: Path) -> None:
@@ -67,13 +70,13 @@ def test_a_host_without_fashion_mnist_says_which_package_to_install(
 ) -> None:
     monkeypatch.setattr(data_roots, "FASHION_MNIST", tmp_path / "nowhere")
     with pytest.raises(BadData, match="install the Debian package dataset-fashion-mnist"):
-        open_dataset("fashion-mnist", tmp_path, data_roots=[str(tmp_path)])
+        open_dataset("fashion-mnist", tmp_path)
 
 
 def test_a_share_is_held_out_for_validation_the_same_way_on_every_rank(root: Path) -> None:
     source = {"source": "numbers.npz", "validation": 0.2}
-    alone = open_dataset(source, root, data_roots=[str(root)])
-    shared = open_dataset(source, root, data_roots=[str(root)], ranks=3)
+    alone = open_dataset(source, root)
+    shared = open_dataset(source, root, ranks=3)
     assert (alone.facts.sizes.train, alone.facts.sizes.validation, alone.facts.sizes.test) == (80, 20, 0)
     assert alone.test is None
     assert (read(alone.validation)[0] == read(shared.validation)[0]).all()
@@ -85,7 +88,7 @@ def test_fraction_takes_rows_of_every_class(root: Path) -> None:
     save(root / "held-out.npz", 20, classes=4)
     for validation in (0.1, "held-out.npz"):
         dataset = {"source": "numbers.npz", "validation": validation, "fraction": 0.2}
-        opened = open_dataset(dataset, root, data_roots=[str(root)])
+        opened = open_dataset(dataset, root)
         spec = spec_of(dataset)
         seen = {label for batch in islice(train_batches(opened, spec), 50) for label in batch.labels.tolist()}
         assert seen == {0, 1, 2, 3}
@@ -101,12 +104,12 @@ def save_unequal(path: Path) -> None:
 def test_balance_takes_as_many_samples_of_each_class_as_the_rarest_has(root: Path, cache: str) -> None:
     save_unequal(root / "unequal.npz")
     dataset = {"source": "unequal.npz", "validation": 0.1, "balance": True, "cache": cache}
-    opened, on_two = (open_dataset(dataset, root, data_roots=[str(root)], ranks=ranks) for ranks in (1, 2))
+    opened, on_two = (open_dataset(dataset, root, ranks=ranks) for ranks in (1, 2))
     times = np.bincount(read(opened.train)[1])
     assert len(set(times)) == 1
     assert 5 <= times[0] <= 10
     assert (read(opened.train)[0] == read(on_two.train)[0]).all()
-    whole = open_dataset({"source": "unequal.npz", "validation": 0.1}, root, data_roots=[str(root)])
+    whole = open_dataset({"source": "unequal.npz", "validation": 0.1}, root)
     assert (read(opened.validation)[0] == read(whole.validation)[0]).all()
     assert (opened.facts.sizes.train, opened.facts.counts) == (3 * times[0], (times[0],) * 3)
 
@@ -115,7 +118,7 @@ def test_so_many_samples_of_balanced_data_are_balanced_too(root: Path) -> None:
     save_unequal(root / "unequal.npz")
     for used in ({"samples": 9}, {"fraction": 0.5}):
         dataset = {"source": "unequal.npz", "validation": 0.1, "balance": True} | used
-        opened = open_dataset(dataset, root, data_roots=[str(root)])
+        opened = open_dataset(dataset, root)
         spec = spec_of(dataset, batch_size=3)
         plan = plan_of(opened, spec)
         seen = [label for batch in islice(train_batches(opened, spec), plan.steps_per_epoch) for label in batch.labels]
@@ -125,7 +128,7 @@ def test_so_many_samples_of_balanced_data_are_balanced_too(root: Path) -> None:
 def test_balance_of_streamed_data_is_refused_with_what_to_do(tmp_path: Path) -> None:
     root = one_of_each_format(tmp_path)
     with pytest.raises(BadData, match=r"dataset\.balance: Parquet is streamed.*class_weights"):
-        open_dataset({"source": "table.parquet", "balance": True}, root, data_roots=[str(root)])
+        open_dataset({"source": "table.parquet", "balance": True}, root)
 
 
 @pytest.mark.parametrize("source", ["held-out.npz", "table.parquet"])
@@ -137,7 +140,7 @@ def test_so_many_samples_are_evaluated_of_all_classes_and_always_the_same(
     np.savez(root / "held-out.npz", x=np.arange(40 * 4).reshape(40, 2, 2), y=np.repeat([0, 1], 20))
     training = "tables" if source == "table.parquet" else "held-out.npz"
     dataset = {"source": training, "validation": source, "cache": cache}
-    opened = open_dataset(dataset, root, data_roots=[str(root)])
+    opened = open_dataset(dataset, root)
     by_ranks = {}
     for ranks in (1, 2):
         batches = [
@@ -162,7 +165,7 @@ def test_validation_data_may_come_from_another_source_of_another_format_and_size
     np.savez(root / "held-out.npz", **train, **test, y_test=[0, 1])
 
     def opened(source: str, validation: str, **fields: Any) -> Dataset:
-        return open_dataset({"source": source, "validation": validation, **fields}, root, data_roots=[str(root)])
+        return open_dataset({"source": source, "validation": validation, **fields}, root)
 
     dataset = opened("numbers.npz", "held-out.npz")
     sizes = dataset.facts.sizes
@@ -194,7 +197,7 @@ def test_validation_data_that_does_not_fit_the_training_data_is_bad_data(
 ) -> None:
     np.savez(root / "apart.npz", **archive)
     with pytest.raises(BadData, match=sentence):
-        open_dataset({"source": "numbers.npz", "validation": "apart.npz"}, root, data_roots=[str(root)])
+        open_dataset({"source": "numbers.npz", "validation": "apart.npz"}, root)
 
 
 def test_only_data_that_is_not_in_memory_is_prefetched_by_a_thread(root: Path) -> None:

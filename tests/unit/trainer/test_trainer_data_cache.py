@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from trainer.data import cache
+from tests.archives import write_files
 from trainer.data.cache import DiskCache
 
 
@@ -37,11 +37,7 @@ def files() -> Counting:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Twenty files of 100 bytes."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    for number in range(20):
-        (folder / f"{number}").write_bytes(bytes([number]) * 100)
-    return folder
+    return write_files(tmp_path / "source", {f"{number}": bytes([number]) * 100 for number in range(20)})
 
 
 def disk_cache(tmp_path: Path, limit_bytes: int = 10_000) -> DiskCache:
@@ -116,8 +112,9 @@ def test_a_file_that_is_too_large_or_of_unknown_size_is_not_kept(tmp_path: Path,
             return {"name": path, "size": None, "type": "file"}
 
     assert disk_cache(tmp_path, 99).read(files, str(source / "7")) == b"\7" * 100
-    with pytest.raises(FileNotFoundError):
-        disk_cache(tmp_path).read(Sizeless(), str(source / "none"))
+    for filesystem in (files, Sizeless()):
+        with pytest.raises(FileNotFoundError):
+            disk_cache(tmp_path).read(filesystem, str(source / "none"))
     assert copies(tmp_path) == []
 
 
@@ -162,25 +159,3 @@ def test_an_unknown_count_stays_unknown_when_a_file_is_withdrawn(tmp_path: Path,
         cache_on_disk.read(Broken(), str(source / "small"))
     assert disk_cache(tmp_path, limit_bytes=250).read(files, str(source / "3")) == b"\3" * 100
     assert sum(path.stat().st_size for path in copies(tmp_path)) == 200
-
-
-def test_errors_of_the_source_are_raised_unchanged(tmp_path: Path, source: Path, files: Counting) -> None:
-    cache_on_disk = disk_cache(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        cache_on_disk.read(files, str(source / "none"))
-    (source / "7").chmod(0)
-    if os.geteuid():  # root may read everything
-        with pytest.raises(PermissionError):
-            cache_on_disk.read(files, str(source / "7"))
-    assert not list((tmp_path / "cache").glob("*.part"))
-
-
-def test_a_cached_file_is_touched_once_a_minute(tmp_path: Path, source: Path, files: Counting) -> None:
-    cache_on_disk = disk_cache(tmp_path)
-    cache_on_disk.read(files, str(source / "7"))
-    (copy,) = copies(tmp_path)
-    for seconds, noted in ((cache.TOUCH_EVERY_S / 2, False), (cache.TOUCH_EVERY_S * 2, True)):
-        age(copy, seconds)
-        before = copy.stat().st_mtime
-        cache_on_disk.read(files, str(source / "7"))
-        assert (copy.stat().st_mtime != before) is noted

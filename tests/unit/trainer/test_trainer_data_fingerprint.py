@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.archives import chips, write_files
 from tests.datasets import one_of_each_format
 from trainer.inspection import answer
 
@@ -92,3 +93,24 @@ def test_only_files_that_are_read_count(tmp_path: Path, source: str, file: str) 
     assert changed[1:] == before[1:]
     read.write_bytes(content)
     assert inspect(root, source) == before
+
+
+def test_the_content_and_the_names_count_and_the_order_of_writing_does_not(data: Path) -> None:
+    files = chips(2)
+    renamed = {name.replace("whole/1", "whole/7"): content for name, content in files.items()}
+    changed = files | {"whole/1.png": files["whole/0.png"]}
+    for name, of_folder in {
+        "one": files,
+        "two": dict(reversed(files.items())),
+        "three": changed,
+        "four": renamed,
+    }.items():
+        write_files(data / name, of_folder)
+    pixels = np.zeros((20, 8, 8), np.uint8)
+    for pixel in (0, 1):
+        pixels[7, 7, 7] = pixel
+        np.savez(data / f"{pixel}.npz", x=pixels, y=np.arange(20) % 2)
+    assert (data / "0.npz").stat().st_size == (data / "1.npz").stat().st_size
+    one, two, *others = (inspect(data, name)[0] for name in ("one", "two", "three", "four", "0.npz", "1.npz"))
+    assert one == two
+    assert len({one, *others}) == 5

@@ -2,18 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterator
-from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
-from PIL import Image
 
-from tests.datasets import open_dataset, plan_of, spec_of
-from tests.pictures import UNREADABLE, encoded
+from tests.archives import write_files
+from tests.datasets import open_dataset, spec_of
+from tests.pictures import UNREADABLE, plain
 from tests.unit.trainer.reading import read
 from trainer.data.images.source import collections
 from trainer.data.interfaces import Host
@@ -24,25 +21,15 @@ from trainer.errors import BadData
 SIZE = 6
 
 
-@cache
-def plain(colour: tuple[int, int, int] | int, size: int = SIZE) -> bytes:
-    """An image of one colour, or of one grey."""
-    return encoded(Image.new("L" if isinstance(colour, int) else "RGB", (size, size), colour), "PNG")
-
-
-def write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-
-
 @pytest.fixture
 def chips(tmp_path: Path) -> Path:
-    """100 images of 2 classes, each of another grey: `good` is darker than 100, `scrap` is lighter."""
+    """100 images of 2 classes, each of another grey: `good` is darker than 100, `scrap` is lighter.
+
+    The names of the latter say the wrong kind: the content decides.
+    """
     folder = tmp_path / "data" / "chips"
-    for number in range(50):
-        write(folder / "good" / f"{number}.png", plain(number))
-        write(folder / "scrap" / f"{number}.JPG", plain(100 + number))  # the content decides
-    return folder
+    write_files(folder, {f"good/{number}.png": plain(number) for number in range(50)})
+    return write_files(folder, {f"scrap/{number}.JPG": plain(100 + number) for number in range(50)})
 
 
 def open_chips(folder: Path, ranks: int = 1, **fields: Any) -> Dataset:
@@ -73,22 +60,21 @@ def test_a_sub_folder_is_a_class(chips: Path) -> None:
 def test_parts_are_read_from_their_own_folders(chips: Path) -> None:
     parted = chips.parent / "parted"
     for part in ("train", "val", "test"):
-        for name in ("good", "scrap"):
-            write(parted / part / name / "deep" / "er" / "1.png", plain(7))
-    write(parted / "test" / "scrap" / "2.png", plain(8))
+        write_files(parted / part, {f"{name}/deep/er/1.png": plain(7) for name in ("good", "scrap")})
+    write_files(parted, {"test/scrap/2.png": plain(8)})
     sizes = open_chips(parted).facts.sizes
     assert (sizes.train, sizes.validation, sizes.test) == (2, 2, 3)
-    write(parted / "validation" / "good" / "1.png", plain(1))
+    write_files(parted, {"validation/good/1.png": plain(1)})
     with pytest.raises(BadData, match="both in val/ and in validation/"):
         open_chips(parted)
-    write(chips / "train" / "good" / "1.png", plain(1))
+    write_files(chips, {"train/good/1.png": plain(1)})
     with pytest.raises(BadData, match=r"'chips' holds images both in train/ and in good/: .*'chips/train'$"):
         open_chips(chips)
 
 
 def test_files_that_are_no_images_of_a_class_are_left_out(chips: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for name in ("readme.txt", "good/notes.csv", "stray.png", ".hidden/1.png", "good/.1.png", "__MACOSX/good/1.png"):
-        write(chips / name, plain(1))
+    names = ("readme.txt", "good/notes.csv", "stray.png", ".hidden/1.png", "good/.1.png", "__MACOSX/good/1.png")
+    write_files(chips, dict.fromkeys(names, plain(1)))
     os.mkfifo(chips / "good" / "pipe")
     dataset = open_chips(chips)
     assert len(dataset.train) + len(dataset.validation) == 100
@@ -97,9 +83,8 @@ def test_files_that_are_no_images_of_a_class_are_left_out(chips: Path, capfd: py
 
 
 def test_file_names_may_hold_any_characters(chips: Path) -> None:
-    for name in ("ünïcödé 图.png", "new\nline.png", "_DSC0001.png", "a:b;c|d.png", " .png", "folder.png/1.png"):
-        write(chips / "good" / name, plain(60))
-    write(Path(os.fsdecode(os.fsencode(chips) + b"/good/\xff\xfe.png")), b"damaged")
+    names = ("ünïcödé 图.png", "new\nline.png", "_DSC0001.png", "a:b;c|d.png", " .png", "folder.png/1.png")
+    write_files(chips / "good", dict.fromkeys(names, plain(60)) | {os.fsdecode(b"\xff\xfe.png"): b"damaged"})
     dataset = open_chips(chips)
     assert samples_of(dataset).count((60, 0)) == 6
     assert dataset.facts.damaged == {r"good/\xff\xfe.png": "is not a JPEG, PNG, BMP or GIF image"}
@@ -108,9 +93,7 @@ def test_file_names_may_hold_any_characters(chips: Path) -> None:
 
 @pytest.mark.parametrize("source", ["flat", "empty"])
 def test_no_image_in_a_class_is_bad_data(source: str, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    write(data / "flat" / "1.png", plain(1))
-    write(data / "empty" / "good" / "notes.txt", b"")
+    data = write_files(tmp_path / "data", {"flat/1.png": plain(1), "empty/good/notes.txt": b""})
     location = locate(source, [str(data)], field="dataset.source")
     with pytest.raises(BadData, match=rf"^'{source}' holds no image \(.*\) in a sub-folder for its class$"):
         collections(location, spec_of(source).dataset, host_of(data / source))
@@ -118,7 +101,7 @@ def test_no_image_in_a_class_is_bad_data(source: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["0.png", "1.png"], ids=["of rank 0", "of rank 1"])
 def test_one_colour_image_makes_all_of_them_colour(name: str, chips: Path) -> None:
-    write(chips / "good" / name, plain((1, 2, 3)))
+    write_files(chips, {f"good/{name}": plain((1, 2, 3))})
     dataset = open_chips(chips, ranks=2)
     assert dataset.facts.shape == (SIZE, SIZE, 3)
     pixels, _ = read(dataset.train)
@@ -126,7 +109,7 @@ def test_one_colour_image_makes_all_of_them_colour(name: str, chips: Path) -> No
 
 
 def test_images_of_different_sizes_need_image_size(chips: Path) -> None:
-    write(chips / "scrap" / "large.png", plain(200, size=9))
+    write_files(chips, {"scrap/large.png": plain(200, (9, 9))})
     with pytest.raises(BadData, match=r"^dataset\.image_size: the images of chips differ in size \(as 6x6 and 9x9"):
         open_chips(chips, ranks=2)
     dataset = open_chips(chips, image_size=[4, 5])
@@ -135,13 +118,11 @@ def test_images_of_different_sizes_need_image_size(chips: Path) -> None:
 
 
 def test_few_damaged_images_are_left_out_and_named_and_many_end_the_job(chips: Path) -> None:
-    for number in range(300):
-        write(chips / "scrap" / f"more{number}.png", plain(200))
+    write_files(chips / "scrap", {f"more{number}.png": plain(200) for number in range(300)})
     os.mkfifo(chips.parent / "pipe")
     (chips / "good" / "a.png").symlink_to("nothing")
     (chips / "good" / "b.png").symlink_to("../../pipe")
-    for name in ("nothing", "text"):
-        write(chips / "good" / f"{name}.jpg", UNREADABLE[name])
+    write_files(chips / "good", {f"{name}.jpg": UNREADABLE[name] for name in ("nothing", "text")})
     dataset = open_chips(chips, ranks=2)
     assert dataset.facts.damaged == {
         "good/a.png": "cannot be read: No such file or directory",
@@ -151,8 +132,7 @@ def test_few_damaged_images_are_left_out_and_named_and_many_end_the_job(chips: P
     }
     assert len(samples_of(dataset)) == 400
     assert open_chips(chips).facts == dataset.facts  # one rank finds what two find together
-    for name, content in UNREADABLE.items():
-        write(chips / "good" / f"{name.replace('%', 'percent')}.png", content)
+    write_files(chips / "good", {f"unreadable{number}.png": one for number, one in enumerate(UNREADABLE.values())})
     damaged = 4 + len(UNREADABLE)
     with pytest.raises(BadData, match=rf"^chips: {damaged} of {400 + damaged} samples are damaged"):
         open_chips(chips)
@@ -167,8 +147,8 @@ def test_file_that_is_damaged_after_the_survey_is_named(chips: Path) -> None:
 
 
 def test_links_are_followed_only_below_the_data_roots(chips: Path, tmp_path: Path) -> None:
-    write(chips.parent / "elsewhere" / "1.png", plain(70))
-    write(tmp_path / "outside" / "2.png", plain(80))
+    write_files(chips.parent, {"elsewhere/1.png": plain(70)})
+    write_files(tmp_path, {"outside/2.png": plain(80)})
     (chips / "good" / "inside.png").symlink_to("../../elsewhere/1.png")
     (chips / "third").symlink_to("../elsewhere")
     (chips / "good" / "around").symlink_to("..")
@@ -185,28 +165,11 @@ def test_links_are_followed_only_below_the_data_roots(chips: Path, tmp_path: Pat
 def test_host_that_sees_other_files_than_rank_0_is_bad_data(chips: Path) -> None:
     spec, host = spec_of("chips").dataset, host_of(chips)
     before = open_source(spec, seed=1, host=host)
-    write(chips / "good" / "new.png", plain(1))
+    write_files(chips, {"good/new.png": plain(1)})
     surveys = [before.survey(rank=0, ranks=2), open_source(spec, seed=1, host=host).survey(rank=1, ranks=2)]
     before.to_dataset(surveys)
     with pytest.raises(BadData, match="chips: this host sees other files than the one of rank 0"):
         open_source(spec, seed=1, host=host).to_dataset(surveys)
-
-
-def greys(dataset: Dataset, *, rank: int, ranks: int, first: int = 0) -> Iterator[list[tuple[int, int]]]:
-    """(grey, label) of each sample of a step, batch by batch."""
-    spec = spec_of("chips", gpus=ranks, batch_size=8 // ranks)
-    batches = dataset.train_batches(spec, plan_of(dataset, spec), rank=rank, epoch=1, first=first)
-    for features, labels in batches:
-        yield list(zip(features[:, 0, 0, 0].tolist(), labels.tolist(), strict=True))
-
-
-def test_any_number_of_ranks_and_a_resumed_run_see_the_same_batches(chips: Path) -> None:
-    dataset = open_chips(chips)
-    alone = list(islice(greys(dataset, rank=0, ranks=1), 15))
-    assert all(label == (grey >= 100) for batch in alone for grey, label in batch)
-    each = [list(islice(greys(dataset, rank=rank, ranks=2), 15)) for rank in range(2)]
-    assert [one + other for one, other in zip(*each, strict=True)] == alone
-    assert list(islice(greys(dataset, rank=0, ranks=1, first=7), 8)) == alone[7:]
 
 
 def test_a_remote_folder_gives_the_samples_of_a_local_one_and_the_disk_cache_keeps_them(

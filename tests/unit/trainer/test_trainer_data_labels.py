@@ -1,5 +1,6 @@
-"""The labels of each task in arrays, Parquet, TFRecord and generated data, as a training session opens them."""
+"""From labels to classes, and the labels of each task in every kind of data, as a training session opens them."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import tensorflow as tf
 
-from jobs.model.spec import DatasetSpec
 from jobs.model.tasks import AnyTask
+from tests.datasets import open_dataset
+from tests.tfrecords import example, write
 from tests.unit.trainer.reading import read
-from trainer.data.interfaces import Host
-from trainer.data.opening import Dataset, open_source
+from trainer.data.classes import check_labels, class_names
+from trainer.data.interfaces import Survey
+from trainer.data.opening import Dataset
 from trainer.errors import BadData
 
 ROWS = 40
@@ -22,13 +24,7 @@ X = np.arange(2.0 * ROWS).reshape(ROWS, 2)
 
 
 def opened(source: str, root: Path, task: AnyTask = "auto", *, ranks: int = 1, **fields: Any) -> Dataset:
-    spec = DatasetSpec(source=source, **fields)
-    host = Host(data_roots=[str(root)], cache_dir=root, scratch_dir=root, threads=1)
-    sources = [open_source(spec, seed=1, host=host, task=task) for _ in range(ranks)]
-    surveys = [each.survey(rank=rank, ranks=ranks) for rank, each in enumerate(sources)]
-    dataset = sources[0].to_dataset(surveys)
-    dataset.prepare(local_rank=0, local_ranks=1)
-    return dataset
+    return open_dataset({"source": source, **fields}, root, task=task, ranks=ranks)
 
 
 def npz(root: Path, y: Any, **more: Any) -> str:
@@ -117,11 +113,7 @@ def test_whole_numbers_can_be_learned_as_numbers_also_of_a_test_part(tmp_path: P
 
 
 def test_records_and_generated_images_have_numbers_to_learn(tmp_path: Path) -> None:
-    with tf.io.TFRecordWriter(str(tmp_path / "a.tfrecord")) as writer:
-        for row in range(ROWS):
-            features = {"x": X[row].tolist(), "label": [row / 7, -row]}
-            floats = {name: tf.train.Feature(float_list=tf.train.FloatList(value=v)) for name, v in features.items()}
-            writer.write(tf.train.Example(features=tf.train.Features(feature=floats)).SerializeToString())
+    write(tmp_path / "a.tfrecord", [example(x=X[row].tolist(), label=[row / 7, -float(row)]) for row in range(ROWS)])
     dataset = opened("a.tfrecord", tmp_path)
     assert dataset.facts.task == "regression"
     np.testing.assert_allclose(labels_of(dataset)[:, 0], np.arange(ROWS) / 7, rtol=1e-6)
@@ -182,3 +174,50 @@ def test_a_validation_part_has_the_same_labels(tmp_path: Path) -> None:
     matrix = np.arange(3 * ROWS).reshape(ROWS, 3) % 2
     with pytest.raises(BadData, match="its labels are of 2 classes, those of the training data of 3"):
         opened(npz(tmp_path, matrix, x_val=X, y_val=matrix[:, :2]), tmp_path)
+
+
+def survey_of(*labels: str | int) -> Survey:
+    kind = "string" if any(isinstance(label, str) for label in labels) else "integer"
+    return Survey(samples=len(labels), labels={str(label): 1 for label in labels}, label_kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (("dog", "cat", "10", "9"), ("10", "9", "cat", "dog")),
+        (("Kräuter", "花", "a\u3000b"), ("Kräuter", "a\u3000b", "花")),
+        (range(11), tuple(map(str, range(11)))),
+        ((1, 3), ("0", "1", "2", "3")),  # a number may be unused
+    ],
+)
+def test_strings_become_sorted_classes_and_an_integer_is_the_number_of_its_class(
+    labels: Sequence[str | int], classes: tuple[str, ...]
+) -> None:
+    assert class_names(survey_of(*labels), name="x") == classes
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ((), "x: there is no sample at all"),
+        ((0,), r"x: there is only one class \('0'\)"),
+        (("cat",), r"x: there is only one class \('cat'\)"),
+        ((0, 1, -1), "x: the label -1 is out of range: number the classes from 0"),
+        ((0, 255), "x: the label 255 is out of range: with 2 different labels the classes are numbered from 0 to 1"),
+        (range(10_001), "x: more than 10000 different labels"),
+        (("cat", ""), "x: the label '' is empty or holds control characters"),
+        (("cat", "a\0b"), r"x: the label 'a\\x00b' is empty or holds control characters"),
+        (("cat", "\udc80"), r"x: the label '\\udc80' is empty or holds control characters"),
+    ],
+)
+def test_labels_that_make_no_classes_are_bad_data(labels: tuple[str | int, ...], sentence: str) -> None:
+    with pytest.raises(BadData, match=sentence):
+        class_names(survey_of(*labels), name="x")
+
+
+def test_a_part_may_lack_a_class_but_not_have_an_extra_one() -> None:
+    check_labels(survey_of("cat"), ("cat", "dog"), name="x")
+    with pytest.raises(BadData, match="x: the label 'cow' is not among the classes of the training data"):
+        check_labels(survey_of("cat", "cow"), ("cat", "dog"), name="x")
+    with pytest.raises(BadData, match="x: there is no sample at all"):
+        check_labels(survey_of(), ("cat", "dog"), name="x")

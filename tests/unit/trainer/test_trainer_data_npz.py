@@ -26,7 +26,7 @@ LABELS = np.arange(20) % 3
 def opened(root: Path, dataset: Any = None, /, **archive: Any) -> Dataset:
     """The dataset of an archive, opened by two ranks."""
     np.savez(root / "a.npz", **archive)
-    return open_dataset({"source": "a.npz"} | (dataset or {}), root, data_roots=[str(root)], ranks=2)
+    return open_dataset({"source": "a.npz"} | (dataset or {}), root, ranks=2)
 
 
 @pytest.mark.parametrize("names", [("x", "y"), ("X", "y"), ("images", "labels"), ("x_train", "y_train")])
@@ -197,7 +197,7 @@ HUGE = npy(IMAGES).replace(b"(20, 4, 4)", b"(1000000000000, 4, 4)").replace(b" "
 def test_damaged_archives_are_bad_data(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npz").write_bytes(content)
     with pytest.raises(BadData, match=r"cannot read 'a.npz': \w+"):
-        open_dataset("a.npz", tmp_path, data_roots=[str(tmp_path)])
+        open_dataset("a.npz", tmp_path)
 
 
 @given(at=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from tests.pictures import UNREADABLE, encoded, photo
+from tests.pictures import UNREADABLE, encoded, photo, plain
 from tests.tables import collections, part, surveyed, write
 from trainer.data.interfaces import SampleSchedule
 from trainer.errors import BadData
@@ -25,9 +25,7 @@ def pixels(number: int, channel: int = 3) -> NDArray[np.uint8]:
 
 
 def png(number: int) -> bytes:
-    from PIL import Image
-
-    return encoded(Image.fromarray(pixels(number)), "PNG")
+    return plain((number,) * 3, SIZE[::-1])
 
 
 def in_struct(contents: list[bytes]) -> pa.Array:

@@ -25,7 +25,7 @@ TEXTS = ["the cat saw a dog", "the dog, the DOG!", "", "cat_1 naïve Ünder", "?
 
 
 def opened(root: Path, *, ranks: int = 1, **fields: Any) -> Dataset:
-    return open_dataset({"source": "t.parquet", **fields}, root, data_roots=[str(root)], ranks=ranks)
+    return open_dataset({"source": "t.parquet", **fields}, root, ranks=ranks)
 
 
 def save(root: Path, texts: Any, labels: Any = None, **columns: Any) -> None:
@@ -147,7 +147,7 @@ def test_of_large_texts_spread_rows_are_counted(tmp_path: Path, monkeypatch: pyt
 def test_the_validation_data_makes_no_vocabulary(tmp_path: Path) -> None:
     write(tmp_path / "set/train/a.parquet", pa.table({"text": ["one"] * 20, "label": [0, 1] * 10}), [20])
     write(tmp_path / "set/test/a.parquet", pa.table({"text": ["two"] * 8, "label": [0, 1] * 4}), [8])
-    dataset = open_dataset({"source": "set"}, tmp_path, data_roots=[str(tmp_path)])
+    dataset = open_dataset({"source": "set"}, tmp_path)
     assert dataset.facts.vocabulary == ("[PAD]", "[UNK]", "one")
     assert dataset.test is not None
     (batch,) = dataset.test.evaluate(rank=0, ranks=1, per_rank=8)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from tests.datasets import open_dataset
+from tests.pictures import plain
 from tests.tfrecords import example, write
 from tests.unit.trainer.reading import read
 from trainer.data.formats import files_of
@@ -23,17 +23,15 @@ from trainer.data.tfrecord.source import is_tfrecord
 from trainer.errors import BadData
 
 
-def png(number: int, *, size: tuple[int, int] = (6, 5), mode: str = "RGB") -> bytes:
-    """An image whose pixels are its number."""
-    file = BytesIO()
-    Image.new(mode, size, (number,) * 3 if mode == "RGB" else number).save(file, "PNG")
-    return file.getvalue()
+def picture(number: int) -> bytes:
+    """A colour image whose pixels are its number."""
+    return plain((number,) * 3, (6, 5))
 
 
 def pictures(numbers: Iterator[int] | range, **more: Any) -> list[bytes]:
     """Examples as the models of TensorFlow write them. Class n begins at 1."""
     return [
-        example(image__encoded=png(number), image__class__label=1 + number % 3, image__format="png", **more)
+        example(image__encoded=picture(number), image__class__label=1 + number % 3, image__format="png", **more)
         for number in numbers
     ]
 
@@ -48,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def opened(source: str, root: Path, *, ranks: int = 1, **fields: Any) -> Dataset:
-    return open_dataset({"source": source, **fields}, root, data_roots=[str(root)], ranks=ranks)
+    return open_dataset({"source": source, **fields}, root, ranks=ranks)
 
 
 def numbers_of(*parts: Part | None) -> list[tuple[int, int]]:
@@ -79,7 +77,7 @@ def test_texts_are_classes_and_tfds_names_are_found(tmp_path: Path) -> None:
     for part, count in (("train", 20), ("test", 4)):
         for number in range(2):
             examples = [
-                example(image=png(n, mode="L"), label=("rose", "tulip")[n % 2]) for n in range(number, count, 2)
+                example(image=plain(n, (6, 5)), label=("rose", "tulip")[n % 2]) for n in range(number, count, 2)
             ]
             write(tmp_path / "flowers" / "1.0.0" / shard.format(part, number), examples)
     (tmp_path / "flowers" / "1.0.0" / "features.json").write_text("{}")
@@ -115,7 +113,7 @@ def test_raw_pixels_need_their_size(tmp_path: Path) -> None:
 
 def test_damaged_images_are_left_out_and_named(tmp_path: Path) -> None:
     examples = pictures(range(200))
-    examples[7] = example(image__encoded=png(7)[:-20], image__class__label=1)
+    examples[7] = example(image__encoded=picture(7)[:-20], image__class__label=1)
     write(tmp_path / "a.tfrecord", examples)
     dataset = opened("a.tfrecord", tmp_path)
     assert list(dataset.facts.damaged) == ["a.tfrecord: record 7"]
@@ -186,10 +184,10 @@ OTHER = "record 9 has other features than the first one"
         (lambda content: framed(b""), r"there is no feature 'label' \(dataset.label\); there are: none"),
         (lambda content: content + framed(b"\xff" * 30), OTHER),
         (after(label=1), OTHER),
-        (after(image=png(1), label=[1, 2]), rf"{OTHER}: not label \(1 integer\)"),
-        (after(image=png(1), label=-1), "the label -1 is out of range"),
-        (after(image=png(1), label=2**40), "the label 1099511627776 is out of"),
-        (before(image=png(1), label=0.5), r"not label \(1 float\)"),
+        (after(image=picture(1), label=[1, 2]), rf"{OTHER}: not label \(1 integer\)"),
+        (after(image=picture(1), label=-1), "the label -1 is out of range"),
+        (after(image=picture(1), label=2**40), "the label 1099511627776 is out of"),
+        (before(image=picture(1), label=0.5), r"not label \(1 float\)"),
         (before(one=b"a", two=b"b", label=1), "which feature is the image. There are one, two"),
         (before(label=1), "there is neither an image nor a feature of numbers"),
         (lambda content: framed(example(x=[1.0, float("inf")], label=1)), "record 0 holds NaN or infinity"),
@@ -198,7 +196,7 @@ OTHER = "record 9 has other features than the first one"
 def test_damaged_and_hostile_files_are_bad_data(
     tmp_path: Path, damage: Callable[[bytes], bytes], sentence: str
 ) -> None:
-    write(tmp_path / "a.tfrecord", [example(image=png(n), label=n % 2) for n in range(9)])
+    write(tmp_path / "a.tfrecord", [example(image=picture(n), label=n % 2) for n in range(9)])
     (tmp_path / "a.tfrecord").write_bytes(damage((tmp_path / "a.tfrecord").read_bytes()))
     with pytest.raises(BadData, match=sentence):
         opened("a.tfrecord", tmp_path)

@@ -117,10 +117,10 @@ def test_what_a_job_leaves_predicts_texts_as_the_documentation_says(
     model, vocabulary = built(name), (*WORDS[:-1], "naïve")
     save_network(model, tmp_path, vocabulary)
     save_vocabulary(vocabulary, tmp_path)
-    save_classes(("a", "b", "c"), tmp_path)
+    save_classes(("a", "b", "ç"), tmp_path)
     page = (Path(__file__).parents[3] / "docs" / "data.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     text, shown = "Word3 word7, ¡Naïve! nothing " + "word9 " * 20, []
     monkeypatch.chdir(tmp_path)
     exec(code, {"text": text, "print": shown.append})  # noqa: S102
-    assert shown == ["abc"[int(np.argmax(model(Encoder(vocabulary, 12)([text]))))]]
+    assert shown == ["abç"[int(np.argmax(model(Encoder(vocabulary, 12)([text]))))]]
