@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -9,10 +10,8 @@ import pytest
 
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
-from tests.integration.worker.mirror.tracked_runs import TrackedRuns
+from tests.integration.worker.mirror.training import Site
 from tests.peers import peer
-from worker.outward.mirror import Mirror as Mirroring
-from worker.outward.mirror import mirror_of
 
 
 @pytest.fixture(scope="session")
@@ -36,15 +35,6 @@ def configuration(mlflow_url: str) -> Settings:
 
 
 @pytest.fixture
-def mirror(sessions: Sessions, configuration: Settings) -> Iterator[Mirroring]:
-    mirror = mirror_of(sessions, configuration)
-    assert mirror is not None
-    yield mirror
-    mirror._server.close()
-
-
-@pytest.fixture
-def tracked_runs(configuration: Settings) -> Iterator[TrackedRuns]:
-    tracked_runs = TrackedRuns(configuration)
-    yield tracked_runs
-    tracked_runs.http.close()
+def site(sessions: Sessions, configuration: Settings) -> Iterator[Site]:
+    with closing(Site(sessions, configuration)) as site:
+        yield site
