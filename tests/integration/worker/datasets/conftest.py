@@ -4,15 +4,12 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jobs.data import uploads, versions
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
-from jobs.views.data import NewDataset, NewUpload
-from tests.integration.worker.datasets.dataset_rows import Register
+from tests.integration.worker.datasets.dataset_rows import Desk
 from worker.datasets.validator import Validator
 
 
@@ -26,36 +23,8 @@ def settings(tmp_path: Path, database: str, broker: str) -> Settings:
 
 
 @pytest.fixture
-def validator(sessions: Sessions, settings: Settings) -> Validator:
-    return Validator(sessions, settings)
-
-
-@pytest.fixture
-def registered(sessions: Sessions) -> Register:
-    """Registers data under the name chips; says the id of the row."""
-
-    def registered(**fields: Any) -> int:
-        with sessions.begin() as session:
-            return versions.register(session, NewDataset(name="chips", **fields), owner="ada").id
-
-    return registered
-
-
-@pytest.fixture
-def uploaded(sessions: Sessions, settings: Settings, registered: Register) -> Register:
-    """Puts an archive where the api does, whole, and registers it."""
-
-    def uploaded(archive: bytes, filename: str = "chips.zip", **fields: Any) -> int:
-        with sessions.begin() as session:
-            new = NewUpload(filename=filename, size_bytes=len(archive))
-            upload = uploads.start(session, new, owner="ada", most_open=5)
-            uploads.advance(session, upload.id, offset=0, size_bytes=len(archive))
-        path = settings.datasets / uploads.FOLDER / upload.id
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(archive)
-        return registered(upload=upload.id, **fields)
-
-    return uploaded
+def desk(sessions: Sessions, settings: Settings) -> Desk:
+    return Desk(sessions, settings, Validator(sessions, settings))
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ from datetime import timedelta
 from sqlalchemy import func, select, update
 
 from jobs.data import host_datasets
-from jobs.db.tables import Attempt, Host, Job, JobEvent, Upload
+from jobs.db.tables import Host, Job, JobEvent, Upload
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, get_job
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
+from tests.integration.jobs import job_rows
 from tests.integration.worker.datasets.stored.stored_site import Site
 from worker.attempt.supervisor_task import SupervisorTask, task_of
 from worker.copies.start import Start
@@ -55,11 +56,10 @@ def test_a_host_that_cannot_have_the_data_ends_the_attempt(site: Site, fetcher: 
     task = task_on(site, site.ha, lease)
     fetcher.start()
     assert not Start(task, site.sessions, site.ha, []).run()
-    with site.sessions() as session:
-        attempt = session.get_one(Attempt, lease.attempt_id)
-        assert attempt.end_reason == EndReason.BAD_DATA
-        assert attempt.error == "host hb cannot have chips@1: the store has lost the bytes at 0"
-        assert get_job(session, lease.job_id).status == "failed"
+    attempt = job_rows.the_attempt(site.sessions, lease)
+    assert attempt.end_reason == EndReason.BAD_DATA
+    assert attempt.error == "host hb cannot have chips@1: the store has lost the bytes at 0"
+    assert job_rows.the_job(site.sessions, lease.job_id).status == "failed"
 
 
 def test_a_host_that_is_lost_is_not_waited_for(site: Site) -> None:
@@ -69,10 +69,9 @@ def test_a_host_that_is_lost_is_not_waited_for(site: Site) -> None:
     with site.sessions.begin() as session:
         session.execute(update(Host).where(Host.name == "hb").values(heartbeat_at=func.now() - timedelta(hours=1)))
     assert not Start(task, site.sessions, site.ha, []).run()
-    with site.sessions() as session:
-        attempt = session.get_one(Attempt, lease.attempt_id)
-        assert (attempt.end_reason, attempt.error) == (EndReason.HOST_LOST, "host hb stopped sending heartbeats")
-        assert get_job(session, lease.job_id).status == "queued"
+    attempt = job_rows.the_attempt(site.sessions, lease)
+    assert (attempt.end_reason, attempt.error) == (EndReason.HOST_LOST, "host hb stopped sending heartbeats")
+    assert job_rows.the_job(site.sessions, lease.job_id).status == "queued"
 
 
 def test_versions_on_disk_need_no_rows(site: Site) -> None:

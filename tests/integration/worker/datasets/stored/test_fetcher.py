@@ -1,7 +1,8 @@
-"""Datasets that are made from uploads in the store: validated on one host, fetched by others that need them."""
+"""Datasets made from uploads in the store: validated on one host, fetched by others that need them, and removed."""
 
 import shutil
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -10,8 +11,8 @@ import pytest
 from sqlalchemy import func, select, update
 
 from jobs.copies.store import Store, StoreAway
-from jobs.data import host_datasets, pieces_in_store, validation
-from jobs.db.tables import HostDataset, Upload
+from jobs.data import host_datasets, pieces_in_store, uploads, validation
+from jobs.db.tables import DatasetVersion, HostDataset, Job, Upload, UploadPiece
 from tests.archives import chips
 from tests.full_disks import fill_up, small_disk
 from tests.integration.worker.datasets.dataset_rows import row_of
@@ -19,6 +20,7 @@ from tests.integration.worker.datasets.stored.stored_site import ARCHIVE, PIECE_
 from tests.waiting import until
 from worker.datasets import uploaded
 from worker.datasets.fetcher import DatasetFetcher
+from worker.datasets.folders import OldDatasets
 from worker.datasets.validator import Validator
 
 
@@ -224,3 +226,59 @@ def test_the_next_worker_notices_a_lost_disk_and_removes_what_the_last_one_left(
     again = DatasetFetcher(site.sessions, site.hb)
     fetch_until(again, lambda: site.is_at("hb") and files_in(site.hb.datasets), "the dataset again")
     assert list(site.hb.datasets.glob(".fetching/*/*")) == [of_another]
+
+
+def test_a_version_that_no_job_needed_for_long_goes_and_comes_back(site: Site, fetcher: DatasetFetcher) -> None:
+    version_id = site.validated()
+    lease = site.attempt("hb")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
+    old = OldDatasets(site.sessions, site.hb)
+    with site.sessions.begin() as session:
+        long_ago = func.now() - timedelta(days=site.hb.keep_files_days + 1)
+        session.execute(update(DatasetVersion).values(validated_at=long_ago))
+    old.remove_some()
+    assert site.is_at("hb")
+    site.end(lease)
+    old.remove_some()
+    assert site.is_at("hb"), "it was used a moment ago"
+    with site.sessions.begin() as session:
+        session.execute(update(Job).values(ended_at=long_ago))
+    old.remove_some()
+    assert site.at("hb") is None
+    assert files_in(site.hb.datasets) == {}
+    assert files_in(site.ha.datasets)
+    OldDatasets(site.sessions, site.ha).remove_some()
+    assert files_in(site.ha.datasets) == {}, "each host removes its own files"
+    site.attempt("hb")
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset again")
+    assert row_of(site.sessions, version_id).status == "ready"
+
+
+def test_pieces_go_when_nothing_is_made_of_them_any_more(site: Site, fetcher: DatasetFetcher) -> None:
+    site.validated()
+    site.store.write("uploads/0of0another0stack/1", b"x")
+    site.store.write("uploads/other", b"x")
+    lease = site.attempt("hb")
+    site.remove_old()
+    with site.sessions.begin() as session:
+        session.execute(update(DatasetVersion).values(deleted_at=func.now()))
+    site.remove_old()
+    fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset of a job that goes on")
+    site.end(lease)
+    site.remove_old()
+    assert [file.key for file in site.store.files("uploads")] == ["uploads/0of0another0stack/1", "uploads/other"]
+    with site.sessions() as session:
+        assert session.scalars(select(UploadPiece.start)).all() == []
+
+
+def test_a_piece_that_comes_after_its_upload_was_removed_goes_too(site: Site) -> None:
+    version_id = site.upload()
+    with site.sessions.begin() as session:
+        upload_id = session.get_one(DatasetVersion, version_id).upload_id
+        session.execute(update(DatasetVersion).values(deleted_at=func.now()))
+        uploads.mark_removed(session, str(upload_id))
+    site.remove_old()
+    late = f"uploads/{upload_id}/late"
+    site.store.write(late, b"x")
+    site.remove_old()
+    assert site.store.files("uploads") == []
