@@ -1,15 +1,16 @@
 """Hosts that share no disk, and a store: what a job saved survives the loss of its host for good.
 
-The store of most tests is an S3 server behind a line that can be made slow, unreliable, full or dead.
+The store is an S3 server behind a line that can be made slow, unreliable, full or dead.
 """
 
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,9 +19,9 @@ import pytest
 from hora.errors import Conflict
 from hora.service import Service
 from jobs.runtime.processes import mark_of
-from tests.acceptance.conftest import UNHURRIED, Json, points, submit_script, wait_for_epochs
+from tests.acceptance.conftest import UNHURRIED, Json, points, wait_for_epochs
 from tests.acceptance.hosts import HUB_IP, Hosts, as_socket, reason_to_skip
-from tests.archives import chips
+from tests.archives import chips, write_files
 from tests.commands import hora_process
 from tests.s3 import S3Server, s3_server
 from tests.store_faults import FaultyLink, faulty
@@ -41,25 +42,6 @@ print(sum(1 for _ in Path(run.dataset.train).rglob("*.png")), "pictures")
 """
 STORE_PORT = 9000
 COPIED_WITHIN_S = 800.0  # copies have the lowest priority of a host: a core that is used all the time leaves them 1 %
-STEPS = 80
-# It saves one number in two files, and appends to an artifact, which a restart must not begin anew.
-SCRIPT = f"""
-import time
-from hora import run
-
-newest = run.latest_checkpoint()
-done = 0 if newest is None else int((newest / "deep" / "step").read_text())
-for step in range(done + 1, {STEPS} + 1):
-    time.sleep(0.05 if newest or step < 40 else 3600)  # the first attempt stops halfway, until its host is lost
-    with open(run.artifacts / "diary", "a") as diary:
-        print(step, file=diary)
-    run.report(step=step, mae=1 / step)
-    if step % 5 == 0:
-        with run.checkpoint(step) as folder:
-            (folder / "deep").mkdir()
-            (folder / "deep" / "step").write_text(str(step))
-            (folder / ".weights").write_bytes(bytes(100_000))
-"""
 
 
 @dataclass(frozen=True)
@@ -125,17 +107,13 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
     client = site.client
     undisturbed: Json = client.wait(client.submit(SPEC)["id"], timeout_s=240)
     assert undisturbed["status"] == "succeeded"
-    until(
-        lambda: "model.weights.h5" in artifacts_of(client, undisturbed["id"]),
-        what="artifacts in the store",
-        within_s=COPIED_WITHIN_S,
-    )
+    until_copied(lambda: "model.weights.h5" in artifacts_of(client, undisturbed["id"]), "artifacts in the store")
     job_id = client.submit(SPEC)["id"]
     wait_for_epochs(client, job_id, epochs=2)
     lost_host = client.attempts(job_id)[0]["host"]
     for pid in site.hosts[lost_host].pids_with_mark(mark_of(job_id, 1)):
         os.kill(pid, signal.SIGSTOP)  # it must not end before it is lost, however late the copy is
-    until(lambda: copied_steps(client, job_id), what="a checkpoint in the store", within_s=COPIED_WITHIN_S)
+    until_copied(lambda: copied_steps(client, job_id), "a checkpoint in the store")
     site.hosts[lost_host].lose()
     job = client.wait(job_id, timeout_s=240)
     first, second = client.attempts(job_id)
@@ -144,11 +122,7 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
     assert second["resumed_step"] in copied_steps(client, job_id)
     assert points(client, job_id, "loss") == points(client, undisturbed["id"], "loss")
 
-    until(
-        lambda: "model.weights.h5" in artifacts_of(client, job_id),
-        what="its artifacts in the store",
-        within_s=COPIED_WITHIN_S,
-    )
+    until_copied(lambda: "model.weights.h5" in artifacts_of(client, job_id), "its artifacts in the store")
     files = [tmp_path / "moved.h5", tmp_path / "undisturbed.h5"]
     for path, id_ in zip(files, (job_id, undisturbed["id"]), strict=True):
         client.download_artifact(id_, "model.weights.h5", path)
@@ -166,42 +140,11 @@ def test_a_job_goes_on_elsewhere_when_its_host_is_lost_for_good(site: Site, tmp_
 
 
 @pytest.mark.long("hosts")
-def test_a_script_goes_on_elsewhere_with_its_files(short_folder: Path) -> None:
-    """Its store is a folder that all hosts mount."""
-    if reason := reason_to_skip():
-        pytest.skip(reason)
-    of_store = {"HORA_STORE": f"file://{short_folder}/team"}
-    with Hosts(short_folder / "hosts", ("ha", "hb"), _times() | of_store, api_environment=of_store) as hosts:
-        client = hosts.client
-        job_id = submit_script(hosts.stack, SCRIPT, owner="admin", gpus=1)
-        until(
-            lambda: copied_steps(client, job_id) and artifacts_of(client, job_id),
-            what="copies",
-            within_s=COPIED_WITHIN_S,
-        )
-        lost_host = client.attempts(job_id)[0]["host"]
-        hosts[lost_host].lose()
-        job = client.wait(job_id, timeout_s=240)
-        assert job["status"] == "succeeded", client.logs(job_id)
-        assert client.attempts(job_id)[-1]["resumed_step"] in copied_steps(client, job_id)
-        assert list(points(client, job_id, "mae", axis="step", rank=0)) == [float(step) for step in range(1, STEPS + 1)]
-
-        def has_whole_diary() -> bool:
-            """Whether the artifact says what both attempts wrote; its last copy may come a moment later."""
-            diary = client.download_artifact(job_id, "diary", short_folder / "diary")
-            return {int(line) for line in diary.read_text().split()} == set(range(1, STEPS + 1))
-
-        until(has_whole_diary, what="all that both attempts wrote", within_s=COPIED_WITHIN_S)
-
-
-@pytest.mark.long("hosts")
 def test_what_people_send_reaches_hosts_that_share_no_disk(site: Site, tmp_path: Path) -> None:
     """A dataset and a script come to the store while it fails now and then. Later a host is lost with its disk."""
     client, home = site.client, site.hosts.stack.home
     data = tmp_path / "chips"
-    for name, content in chips(20).items():
-        (data / name).parent.mkdir(parents=True, exist_ok=True)
-        (data / name).write_bytes(content)
+    write_files(data, chips(20))
     site.link.fail(1 / 3, seed=3)
     added = hora_process(home, "dataset", "add", "chips", str(data), "--image-size", "32x32", "--wait")
     assert added.returncode == 0, added.stderr
@@ -223,7 +166,7 @@ def test_training_goes_on_whatever_becomes_of_the_store(patient_site: Site) -> N
     client, link = patient_site.client, patient_site.link
     job_id = client.submit(UNHURRIED | {"gpus": 1})["id"]
     wait_for_epochs(client, job_id, epochs=1)
-    until(lambda: copied_steps(client, job_id), what="a checkpoint in the store", within_s=COPIED_WITHIN_S)
+    until_copied(lambda: copied_steps(client, job_id), "a checkpoint in the store")
     for fault in (
         lambda: link.slow(50_000), lambda: link.fail(1 / 3, seed=7), link.full, link.cut,
     ):  # fmt: skip
@@ -234,12 +177,12 @@ def test_training_goes_on_whatever_becomes_of_the_store(patient_site: Site) -> N
     job = client.wait(job_id, timeout_s=240)
     assert [attempt["end_reason"] for attempt in client.attempts(job_id)] == ["cancelled"]
     last_saved = [event["data"]["step"] for event in client.events(job_id) if event["kind"] == "checkpoint_saved"][-1]
-    until(
-        lambda: last_saved in copied_steps(client, job_id),
-        what="the last checkpoint of a cancelled job",
-        within_s=COPIED_WITHIN_S,
-    )
+    until_copied(lambda: last_saved in copied_steps(client, job_id), "the last checkpoint of a cancelled job")
     assert job["status"] == "cancelled"
+
+
+def until_copied(condition: Callable[[], Any], what: str) -> None:
+    until(condition, what=what, within_s=COPIED_WITHIN_S)
 
 
 def copied_steps(client: Service, job_id: str) -> list[int]:

@@ -8,6 +8,7 @@ import pytest
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
+from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, a_run
 from worker.copies.copier import Copier
 
@@ -40,3 +41,10 @@ def copier(run: Run) -> Iterator[Copier]:
     copier = run.copier()
     yield copier
     copier.close()
+
+
+@pytest.fixture
+def other(sessions: Sessions, host: Callable[[str], Settings]) -> Settings:
+    """The settings of host `hb`, which has registered."""
+    job_rows.a_host(sessions, "hb")
+    return host("hb")

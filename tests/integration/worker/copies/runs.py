@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -126,9 +127,20 @@ class Run:
         with self.sessions() as session:
             return session.get_one(Host, self.settings.host).no_store
 
-    def fetch(self, *, still_needed: Callable[[], bool] = lambda: True) -> Fetched | None:
+    def fetch(self) -> Fetched | None:
         """Fetch what the attempt starts from."""
-        return Fetch(self.sessions, self.store, self.paths, self.settings, still_needed=still_needed).run()
+        return Fetch(self.sessions, self.store, self.paths, self.settings, still_needed=lambda: True).run()
+
+    def fetched(self) -> Fetched:
+        """What the attempt starts from, which has to be fetched."""
+        fetched = self.fetch()
+        assert fetched is not None
+        return fetched
+
+    def copy(self, until: Callable[[], Any] | None = None, what: str = "all") -> None:
+        """Let a new copier of the host make passes until the condition holds, by default until all is copied."""
+        with closing(self.copier()) as copier:
+            copy_until(copier, until or self.is_all_copied, what)
 
 
 def content_of(step: int) -> np.ndarray:

@@ -13,17 +13,9 @@ from jobs.model.states import EndReason, EventKind
 from jobs.runtime.checkpoint_folders import OTHER_JOB, attempt_folder, checkpoint_file, checkpoint_folder
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
-from tests.integration.worker.copies.runs import (
-    Run,
-    a_script_run,
-    copy_until,
-    is_checkpoint,
-    script_job,
-    started,
-)
+from tests.integration.worker.copies.runs import Run, a_script_run, is_checkpoint, script_job, started
 from worker.copies import continuing
 from worker.copies.awaited_data import NotStarted
-from worker.copies.copier import Copier
 from worker.copies.fetching import Fetch, Fetched
 
 
@@ -62,11 +54,10 @@ def test_it_comes_from_the_disk_of_the_host(before: Run, epoch: int) -> None:
 
 
 def test_it_comes_from_the_store_to_another_host_and_again_until_the_job_has_its_own(
-    before: Run, copier: Copier, host: Callable[[str], Settings]
+    before: Run, other: Settings
 ) -> None:
-    copy_until(copier, before.is_all_copied, "all")
-    job_rows.a_host(before.sessions, "hb")
-    run = continued(before, host("hb"))
+    before.copy()
+    run = continued(before, other)
     fetched = bring(run, before)
     assert fetched is not None
     assert (fetched.to_event()["job"], fetched.to_event()["step"]) == (before.job_id, 20)
@@ -93,9 +84,8 @@ def test_steps_that_a_later_attempt_trained_again_are_not_taken(before: Run) -> 
         bring(run, first, has_store=False)
 
 
-def test_a_host_without_it_says_which_host_had_it(before: Run, host: Callable[[str], Settings]) -> None:
-    job_rows.a_host(before.sessions, "hb")
-    run = continued(before, host("hb"))
+def test_a_host_without_it_says_which_host_had_it(before: Run, other: Settings) -> None:
+    run = continued(before, other)
     with pytest.raises(NotStarted) as raised:
         bring(run, before, has_store=False)
     assert raised.value.ending.reason is EndReason.LAUNCH_FAILED
@@ -106,9 +96,7 @@ def test_the_copier_does_not_take_it_for_a_checkpoint_of_the_job(before: Run) ->
     run = continued(before, before.settings)
     bring(run, before, has_store=False)
     run.end(EndReason.CANCELLED)  # before it saved any
-    copier = run.copier()
-    copy_until(copier, run.is_all_copied, "all")
-    copier.close()
+    run.copy()
     assert run.copied() == set()
     assert run.events(EventKind.COPIES_BEHIND) == []
 

@@ -124,14 +124,12 @@ def test_what_an_attempt_left_is_copied_once_and_the_next_attempt_too(
     assert artifacts_in(run) == {"name with 'quotes' and ü?.txt": b"x", "tensorboard/events": b"e" * 1000}
     with run.sessions.begin() as session:
         session.execute(update(Attempt).values(copied_at=None))
-    again = run.copier()
     with monkeypatch.context() as patch:
         patch.setattr(Store, "upload", lambda *_, **__: pytest.fail("it is there already"))
-        copy_until(again, run.is_all_copied, "a look")
+        run.copy()
     second = run.next(run.settings, resumed_step=10)
     second.save(20)
-    copy_until(again, lambda: (2, 20) in second.copied(), "the checkpoint of the second attempt")
-    again.close()
+    copy_until(copier, lambda: (2, 20) in second.copied(), "the checkpoint of the second attempt")
 
 
 def test_an_artifact_that_changes_has_one_version_in_the_store(
@@ -187,9 +185,7 @@ def test_a_new_copier_keeps_what_it_has_not_looked_at_yet(
     monkeypatch.setattr(artifact_copies, "_REST", float("inf"))  # and waits for long
     (run.paths.artifacts / "note").write_bytes(b"n")
     run.save(10)
-    again = run.copier()
-    copy_until(again, lambda: (1, 10) in run.copied(), "the checkpoint")
-    again.close()
+    run.copy(lambda: (1, 10) in run.copied(), "the checkpoint")
     assert artifacts_in(run) == {"model": b"m" * 100, "note": b"n"}
 
 
@@ -200,24 +196,20 @@ def artifacts_in(run: Run) -> dict[str, bytes]:
 
 
 def test_what_an_earlier_attempt_left_is_no_concern_once_a_later_one_trains(
-    run: Run, copier: Copier, host: Callable[[str], Settings]
+    run: Run, copier: Copier, other: Settings
 ) -> None:
     run.save(10)
     run.end()
-    job_rows.a_host(run.sessions, "hb")
-    run.next(host("hb"), resumed_step=0)
+    run.next(other, resumed_step=0)
     copy_until(copier, run.is_all_copied, "a look")
     assert run.copied() == set()
 
 
-def test_a_host_that_was_cut_off_removes_nothing_of_a_later_attempt(
-    run: Run, copier: Copier, host: Callable[[str], Settings]
-) -> None:
+def test_a_host_that_was_cut_off_removes_nothing_of_a_later_attempt(run: Run, copier: Copier, other: Settings) -> None:
     run.save(10)
     copy_until(copier, run.copied, "a copy")
     run.end()
-    job_rows.a_host(run.sessions, "hb")
-    later = run.next(host("hb"), resumed_step=None)  # it may be fetching step 10 now
+    later = run.next(other, resumed_step=None)  # it may be fetching step 10 now
     for step in (20, 30, 40):
         run.save(step)
     copy_until(copier, run.is_all_copied, "late copies")
@@ -295,18 +287,15 @@ def test_a_store_that_was_emptied_or_is_not_mounted_is_said_and_not_filled_again
     assert ((1, 20) in run.copied(), artifacts_in(run)) == (True, {"model": b"m" * 100})
 
 
-def test_a_late_copier_removes_nothing_that_a_later_attempt_left(run: Run, host: Callable[[str], Settings]) -> None:
+def test_a_late_copier_removes_nothing_that_a_later_attempt_left(run: Run, other: Settings) -> None:
     (run.paths.artifacts / "a").write_text("one")
     run.end(EndReason.PREEMPTED)
     with run.sessions() as session:  # what the copier of ha has read when it is stopped
         (seen,) = attempts_to_copy(session, "ha", keep_files_days=30.0)
-    job_rows.a_host(run.sessions, "hb")
-    second = run.next(host("hb"), resumed_step=0)
+    second = run.next(other, resumed_step=0)
     (second.paths.artifacts / "b").write_text("two")
     second.end(EndReason.COMPLETED)
-    other = second.copier()
-    copy_until(other, second.is_all_copied, "all")
-    other.close()
+    second.copy()
     job = JobHere(run.job_id, 1, "ha", run.settings.runs_dir)
     AttemptCopies(run.sessions, run.store, job, lambda: True, Rest()).copy(seen)
     assert artifacts_in(run) == {"b": b"two"}

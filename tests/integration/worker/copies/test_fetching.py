@@ -17,7 +17,6 @@ from jobs.lifecycle.store import get_job, pause
 from jobs.model.states import EndReason, Status
 from jobs.runtime.checkpoint_folders import attempt_folder, checkpoint_file, checkpoint_folder
 from jobs.runtime.settings import Settings
-from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint
 from worker.attempt.supervisor_task import SupervisorTask
 from worker.attempt.void_checkpoints import remove_void
@@ -25,13 +24,6 @@ from worker.copies import fetching
 from worker.copies.copier import Copier
 from worker.copies.fetching import CannotFetch, Fetch
 from worker.copies.start import Start
-
-
-@pytest.fixture
-def other(sessions: Sessions, host: Callable[[str], Settings]) -> Settings:
-    """The settings of host `hb`, which has registered."""
-    job_rows.a_host(sessions, "hb")
-    return host("hb")
 
 
 @pytest.fixture
@@ -54,8 +46,7 @@ def own_file(run: Run, step: int) -> Path:
 
 def test_the_newest_checkpoint_comes_with_the_artifacts(saved: Run, other: Settings) -> None:
     later = saved.next(other, resumed_step=None)
-    fetched = later.fetch()
-    assert fetched is not None
+    fetched = later.fetched()
     assert fetched.to_event() | {"duration_s": 0} == {
         "attempt": 1, "step": 20, "bytes": own_file(later, 20).stat().st_size, "duration_s": 0,
     }  # fmt: skip
@@ -64,16 +55,12 @@ def test_the_newest_checkpoint_comes_with_the_artifacts(saved: Run, other: Setti
     assert [path.name for path in later.paths.checkpoints.iterdir()] == ["attempt-2"]
 
 
-def damage_bytes(path: Path) -> None:
+def other_bytes(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
 
 
-def damage_length(path: Path) -> None:
+def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
-
-
-def remove(path: Path) -> None:
-    path.unlink()
 
 
 CHECKPOINT, MANIFEST = "checkpoints/attempt-1/step-0000000020", "manifests/checkpoint-1-0000000020.json"
@@ -81,7 +68,7 @@ CHECKPOINT, MANIFEST = "checkpoints/attempt-1/step-0000000020", "manifests/check
 
 @pytest.mark.parametrize(
     ("damage", "part"),
-    [(damage_bytes, CHECKPOINT), (damage_length, CHECKPOINT), (remove, CHECKPOINT), (damage_length, MANIFEST)],
+    [(other_bytes, CHECKPOINT), (cut, CHECKPOINT), (Path.unlink, CHECKPOINT), (cut, MANIFEST)],
 )
 def test_a_damaged_copy_is_passed_over_for_the_one_before_it(
     saved: Run, other: Settings, tmp_path: Path, damage: Callable[[Path], None], part: str
@@ -89,9 +76,7 @@ def test_a_damaged_copy_is_passed_over_for_the_one_before_it(
     place = tmp_path / "team" / "jobs" / saved.job_id / part
     damage(next(place.iterdir()) if place.is_dir() else place)
     later = saved.next(other, resumed_step=None)
-    fetched = later.fetch()
-    assert fetched is not None
-    assert fetched.manifest.step == 10
+    assert later.fetched().manifest.step == 10
     assert is_checkpoint(own_file(later, 10), 10)
     assert not own_file(later, 20).exists()
 
@@ -104,8 +89,7 @@ def test_a_copy_that_leads_out_of_its_folder_is_passed_over(saved: Run, other: S
         with pytest.raises(manifests.DamagedCopy):
             saved.manifest(20)
         manifest.write_text(text.replace(path, "checkpoint-0000000020.npz", 1) if path else text)
-    later = saved.next(other, resumed_step=None)
-    assert later.fetch() is not None
+    assert saved.next(other, resumed_step=None).fetched().manifest.step == 10
 
 
 def test_the_hosts_own_disk_comes_first_unless_it_is_damaged(saved: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +111,7 @@ def test_an_old_disk_does_not_win_over_a_newer_copy_nor_over_steps_that_were_tra
     """On ha up to 20, on hb from 10 to 30, on ha again."""
     second = saved.next(other, resumed_step=10)
     second.save(30)
-    copier = second.copier()
-    copy_until(copier, lambda: (2, 30) in second.copied(), "a copy")
-    copier.close()
+    second.copy(lambda: (2, 30) in second.copied(), "a copy")
     second.end()
     third = second.next(saved.settings, resumed_step=None)
     with third.sessions() as session:
@@ -137,9 +119,8 @@ def test_an_old_disk_does_not_win_over_a_newer_copy_nor_over_steps_that_were_tra
     assert [path.name for path in attempt_folder(third.paths.checkpoints, 1).iterdir()] == ["checkpoint-0000000010.npz"]
     with third.sessions.begin() as session:  # it does not copy any more
         session.execute(update(Host).where(Host.name == "hb").values(no_store="it is away"))
-    fetched = third.fetch()
-    assert fetched is not None
-    assert (fetched.manifest.attempt, fetched.manifest.step) == (2, 30)
+    manifest = third.fetched().manifest
+    assert (manifest.attempt, manifest.step) == (2, 30)
 
 
 def test_a_checkpoint_that_a_living_host_still_copies_is_waited_for(saved: Run, other: Settings, store: Store) -> None:
@@ -148,12 +129,9 @@ def test_a_checkpoint_that_a_living_host_still_copies_is_waited_for(saved: Run, 
     second.end()
     third = second.next(saved.settings, resumed_step=None)
     fetched = []
-    thread = threading.Thread(target=lambda: fetched.append(third.fetch()))
+    thread = threading.Thread(target=lambda: fetched.append(third.fetched()))
     thread.start()
-    copier = second.copier()
-    copy_until(copier, lambda: not thread.is_alive(), "the fetch")
-    copier.close()
-    assert fetched[0] is not None
+    second.copy(lambda: not thread.is_alive(), "the fetch")
     assert fetched[0].manifest.step == 30
 
 
@@ -194,9 +172,7 @@ def test_a_script_finds_its_checkpoint_and_its_rank_what_it_knew(
     run = a_script_run(sessions, store, host("ha"))
     run.save_script(7, {"a/b/weights.bin": b"w" * 5000, ".hidden": b"h", "leer": b""})
     run.end()
-    copier = run.copier()
-    copy_until(copier, run.is_all_copied, "all")
-    copier.close()
+    run.copy()
     later = run.next(other, resumed_step=None)
     assert later.fetch() is not None
     folder = checkpoint_folder(attempt_folder(later.paths.checkpoints, 1), 7)
@@ -218,9 +194,7 @@ def test_a_link_among_the_artifacts_leads_nowhere(run: Run, copier: Copier, othe
     (second.paths.artifacts / "logs").mkdir()
     (second.paths.artifacts / "logs" / "cron").write_text("evil")
     second.end(EndReason.PREEMPTED)
-    copier_there = second.copier()
-    copy_until(copier_there, second.is_all_copied, "all")
-    copier_there.close()
+    second.copy()
     third = second.next(run.settings, resumed_step=None)
     assert third.fetch() is not None
     assert list(outside.iterdir()) == []

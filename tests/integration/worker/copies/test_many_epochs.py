@@ -1,7 +1,7 @@
 """A job with many epochs: few rows are read, and still an old checkpoint that the caller names is found."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import get_job
 from jobs.model.states import EventKind
 from jobs.runtime.settings import Settings
-from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run
 from worker.copies import rows
 
@@ -83,13 +82,10 @@ def test_few_rows_are_read_of_many_and_an_old_one_that_is_named_is_found(
     assert best_first(among, job)[0].value == 0.9
 
 
-def test_steps_that_were_trained_again_do_not_count(
-    run: Run, sessions: Sessions, host: Callable[[str], Settings]
-) -> None:
+def test_steps_that_were_trained_again_do_not_count(run: Run, sessions: Sessions, other: Settings) -> None:
     with_epochs(run, 200)
     run.end()
-    job_rows.a_host(sessions, "hb")
-    second = run.next(host("hb"), resumed_step=100)
+    second = run.next(other, resumed_step=100)
     second.save(105)
     with sessions() as session:
         job = get_job(session, run.job_id)
