@@ -14,7 +14,7 @@ from jobs.data import code
 from jobs.db.engine import Sessions
 from jobs.db.tables import CodeArchive, CodePiece, CodeSender, Job
 from jobs.runtime.settings import Settings
-from tests.archives import gzipped, member, tar_of, zip_of
+from tests.archives import gzipped, member, tar_of
 from tests.code import archive_of, send_code, store_code, upload_code
 from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import TOKEN
@@ -58,17 +58,6 @@ def test_sent_archive_is_described_stored_once_and_comes_back_as_it_was(
         assert (repeated.status_code, repeated.json()["digest"]) == (200, digest)
     assert (count(sessions, CodeArchive), count(sessions, CodePiece), count(sessions, CodeSender)) == (1, 1, 2)
     assert not any((configuration.datasets / ".uploads").iterdir())
-
-
-def test_large_archive_is_stored_in_pieces_and_comes_back(api: TestClient, sessions: Sessions) -> None:
-    noise = b"".join(hashlib.sha256(str(number).encode()).digest() for number in range(100_000))
-    archive = zip_of({"weights.bin": noise, "a.py": b""})
-    answer = send_code(api, archive)
-    assert answer.status_code == 201, answer.text
-    assert count(sessions, CodePiece) == -(-len(archive) // code.PIECE_BYTES) > 3
-    download = api.get(f"/v1/code/{answer.json()['digest']}/archive")
-    assert download.content == archive
-    assert download.headers["Content-Disposition"].endswith('.zip"')
 
 
 # More hostile archives: `tests/unit/jobs/data/test_code_archives.py`.

@@ -7,6 +7,7 @@ import pytest
 
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
+from tests.archives import write_files
 from tests.integration.api.starting_rows import TOKEN, an_attempt
 
 NETWORK = bytes(range(256)) * 4096  # 1 MiB: more than one piece
@@ -30,14 +31,12 @@ def job_id(submit_job: Callable[..., str], sessions: Sessions, runs: Path) -> st
     job_id = submit_job()
     an_attempt(sessions, job_id)
     folder = runs / job_id / "artifacts"
-    (folder / "tensorboard/train").mkdir(parents=True)
-    (folder / "model.keras").write_bytes(NETWORK)
-    (folder / "classes.json").write_text('["0", "1"]' + 2000 * " ")
-    (folder / "tensorboard/train/events.out.tfevents.1").write_bytes(b"events")
-    (folder / "größe%.html").write_text("<script>")
-    (runs / job_id / "checkpoints").mkdir()
-    (runs / job_id / "checkpoints/epoch-1.h5").write_text("TOP SECRET")
-    (runs / "secret.txt").write_text("TOP SECRET")
+    files = {
+        "model.keras": NETWORK, "classes.json": b'["0", "1"]' + 2000 * b" ", "größe%.html": b"<script>",
+        "tensorboard/train/events.out.tfevents.1": b"events",
+    }  # fmt: skip
+    write_files(folder, files)
+    write_files(runs, {f"{job_id}/checkpoints/epoch-1.h5": b"TOP SECRET", "secret.txt": b"TOP SECRET"})
     (folder / "link.txt").symlink_to(runs / "secret.txt")
     return job_id
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,16 @@ from tests.integration.api.starting_rows import TOKEN, an_attempt
 
 
 @pytest.fixture
-def configuration(database: str, tmp_path: Path) -> Settings:
+def place(tmp_path: Path) -> dict[str, str]:
+    """The settings of the store."""
+    return {"store": f"file://{tmp_path}/store"}
+
+
+@pytest.fixture
+def configuration(database: str, tmp_path: Path, place: dict[str, Any]) -> Settings:
     return Settings(
         database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here",
-        store=f"file://{tmp_path}/store",
+        code="on", max_code_mb=4, **place,
     )  # fmt: skip
 
 

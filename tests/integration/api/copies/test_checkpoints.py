@@ -2,22 +2,26 @@
 
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import func
 
+from api.main import app_for
+from hora import Client
 from jobs.copies import manifests
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.lifecycle.store import touch
 from jobs.runtime.settings import Settings
 from tests.integration.api.answers import pages_of, problem
-from tests.integration.api.copies.stored import note_checkpoint, put_checkpoint
+from tests.integration.api.copies.stored import note_checkpoint, put_artifacts, put_checkpoint
 from tests.integration.api.starting_rows import TOKEN, an_attempt
+from tests.servers import serving
 
 WEIGHTS = bytes(range(251)) * 10_000
-FILES = {"model.pt": WEIGHTS, ".metadata": b"hidden, as PyTorch has it", 'rank 0/größe".bin': b"inner"}
+FILES = {"model.pt": WEIGHTS, ".metadata": b"hidden, as PyTorch has it", 'rank 0/größe".bin': b"inner", "empty": b""}
 
 
 def path_of(job_id: str, attempt: int = 1, step: int | str = "", path: str = "") -> str:
@@ -118,8 +122,8 @@ def test_removed_checkpoints_are_gone_at_once(
 
 class TestWithoutStore:
     @pytest.fixture
-    def configuration(self, database: str) -> Settings:
-        return Settings(database_url=database, broker_url="memory://", token=TOKEN, host_name="here")
+    def place(self) -> dict[str, str]:
+        return {}
 
     def test_the_host_and_the_setting_are_named(
         self, api: TestClient, job_id: str, submit_job: Callable[..., str]
@@ -129,3 +133,19 @@ class TestWithoutStore:
             assert "on host ha" in refused["detail"]
             assert "HORA_STORE" in refused["detail"]
         assert "no rank of the job has started" in api.get(path_of(submit_job())).json()["detail"]
+
+
+def test_the_client_fetches_checkpoints_and_artifacts_from_a_real_api(
+    store: Store, sessions: Sessions, job_id: str, configuration: Settings, tmp_path: Path
+) -> None:
+    for step in (10, 20):
+        note_checkpoint(sessions, job_id, step, val_accuracy=step / 100)
+        put_checkpoint(store, job_id, step, FILES)
+    put_artifacts(store, job_id, {"a/model.keras": WEIGHTS})
+    with serving(app_for(configuration), configuration) as port, Client(f"http://127.0.0.1:{port}", TOKEN) as client:
+        job = client.jobs.get(job_id)
+        assert [(one.step, one.is_best) for one in job.checkpoints(page_size=1)] == [(20, True), (10, False)]
+        assert next(client.jobs.checkpoints(job_id)).files[0].sha256 == hashlib.sha256(WEIGHTS).hexdigest()
+        saved = client.jobs.download_checkpoint(job_id, "best", tmp_path / "best")
+        assert {str(path.relative_to(tmp_path / "best")): path.read_bytes() for path in saved} == FILES
+        assert job.download("a/model.keras", tmp_path / "m").read_bytes() == WEIGHTS

@@ -11,12 +11,10 @@ from fastapi.testclient import TestClient
 
 from jobs.copies.store import Store
 from jobs.db.engine import Sessions
-from jobs.runtime.settings import Settings
 from tests.code import archive_of, send_code
 from tests.integration.api.answers import problem
 from tests.integration.api.artifacts.conftest import path_of
 from tests.integration.api.copies.stored import note_checkpoint, put_artifacts, put_checkpoint
-from tests.integration.api.starting_rows import TOKEN
 from tests.integration.api.uploading import ARCHIVE, put_piece, start, stored
 from tests.s3 import SECRET, S3Server, s3_server
 
@@ -32,12 +30,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def configuration(database: str, tmp_path: Path, server: S3Server) -> Settings:
-    return Settings(
-        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here",
-        store=f"{server.url}/{tmp_path.name}", store_options=json.dumps(server.options),
-        code="on",
-    )  # fmt: skip
+def place(server: S3Server, tmp_path: Path) -> dict[str, str]:
+    return {"store": f"{server.url}/{tmp_path.name}", "store_options": json.dumps(server.options)}
 
 
 @pytest.fixture
@@ -106,12 +100,9 @@ def test_an_upload_comes_to_the_server(api: TestClient, sessions: Sessions, stor
 
 class TestWithWrongCredentials:
     @pytest.fixture
-    def configuration(self, database: str, server: S3Server, tmp_path: Path) -> Settings:
+    def place(self, server: S3Server) -> dict[str, str]:
         options = server.options | {"key": "AKIA-nobody", "secret": "wrong-secret"}
-        return Settings(
-            database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here",
-            store=server.url, store_options=json.dumps(options),
-        )  # fmt: skip
+        return {"store": server.url, "store_options": json.dumps(options)}
 
     def test_a_refusal_names_none_of_them(self, api: TestClient, job_id: str) -> None:
         away = str(problem(api.get(path_of(job_id)), 503, "store-away"))

@@ -16,24 +16,17 @@ from sqlalchemy import func, select
 from api.files import stored_uploads
 from api.main import app_for
 from jobs.copies.store import Store
-from jobs.data import upload_pieces, uploads
+from jobs.data import code, upload_pieces, uploads
 from jobs.db.engine import Sessions
-from jobs.db.tables import CodeArchive, Upload
+from jobs.db.tables import CodeArchive, CodePiece, Upload
 from jobs.runtime.settings import Settings
+from tests.archives import zip_of
 from tests.code import archive_of, send_code, upload_code
 from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import TOKEN
 from tests.integration.api.uploading import ARCHIVE, put_piece, received_bytes, start, stored
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-
-
-@pytest.fixture
-def configuration(database: str, tmp_path: Path) -> Settings:
-    return Settings(
-        database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path / "home", host_name="here",
-        store=f"file://{tmp_path}/store", code="on", max_code_mb=4,
-    )  # fmt: skip
 
 
 def files_of(store: Store, upload_id: str) -> list[str]:
@@ -118,7 +111,8 @@ def test_a_store_that_hangs_is_a_503_and_keeps_what_it_reads(
     with monkeypatch.context() as patched:
         patched.setattr(Store, "upload", hangs)
         patched.setattr(stored_uploads, "_SEND_S", 0.05)
-        problem(put_piece(api, upload_id, 0, ARCHIVE), 503, "store-away")
+        away = problem(put_piece(api, upload_id, 0, ARCHIVE), 503, "store-away")
+        assert away["detail"].startswith("the store is away: it does not answer")
         answered.set()
         assert ended.wait(120)
     assert read == [ARCHIVE]
@@ -156,15 +150,18 @@ def test_an_upload_goes_on_where_it_began_and_needs_the_setting_in_the_store(
 def test_code_is_made_from_pieces_in_the_store(
     api: TestClient, configuration: Settings, sessions: Sessions, store: Store
 ) -> None:
-    archive = archive_of({"train.py": "print(1)\n", "weights": os.urandom(1_500_000).hex()})
+    archive = zip_of({"train.py": b"print(1)\n", "weights": os.urandom(3_500_000)})
     answer = send_code(api, archive, sha256=hashlib.sha256(archive).hexdigest())
     assert answer.status_code == 201, answer.text
     digest = answer.json()["digest"]
-    assert api.get(f"/v1/code/{digest}/archive").content == archive
+    download = api.get(f"/v1/code/{digest}/archive")
+    assert download.content == archive
+    assert download.headers["Content-Disposition"].endswith('.zip"')
     assert api.get("/v1/uploads").json()["items"] == []
     with sessions() as session:
         (row,) = session.scalars(select(Upload))
-        assert len(upload_pieces.pieces_of(session, row.id)) > 1
+        assert len(upload_pieces.pieces_of(session, row.id)) > 3
+        assert session.scalar(select(func.count()).select_from(CodePiece)) == -(-len(archive) // code.PIECE_BYTES) > 3
     again = api.post("/v1/code", json={"upload": row.id})
     assert "its bytes are gone" in errors_of(again)["upload"]
     assert not (configuration.datasets / uploads.FOLDER).exists()
