@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,10 @@ def read_only_from_now_on(folder: Path) -> Iterator[None]:
 
 
 def use_up_files(folder: Path) -> Path:
-    """Use up the disk's inodes. Remove the returned folder to make room again."""
+    """Use up the disk's inodes, again if it was done before. Remove the returned folder to make room again."""
     names = folder / ".files"
     names.mkdir(exist_ok=True)
     with suppress(OSError):
-        for number in range(os.statvfs(folder).f_ffree + 1):
+        for number in count(len(os.listdir(names))):
             (names / str(number)).touch()
     return names

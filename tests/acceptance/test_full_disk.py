@@ -1,6 +1,5 @@
 """A real job trains through a full disk, another one waits for space, and both go on when there is space again."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,8 +7,6 @@ import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
-from jobs.runtime import space
-from jobs.runtime.settings import Settings
 from tests.acceptance.conftest import ENDLESS, ended, kinds, no_process_left, points, wait_for_epochs
 from tests.full_disks import fill_up, small_disk
 from tests.waiting import until
@@ -79,7 +76,3 @@ def test_jobs_train_through_a_full_disk_and_wait_for_space(full: Stack, client: 
     assert sorted(points(client, ending, "loss", axis="step", rank=0)) == list(range(1, EPOCHS * STEPS + 1))
     epochs = sorted(points(client, training, "loss"))
     assert epochs == list(range(1, len(epochs) + 1))
-    folders = {entry.name for entry in os.scandir(full.home) if entry.is_dir()}
-    present = {name for name in folders if not name.startswith("postgresql-")}  # programs, unpacked once
-    listed = {place(Settings(home=full.home)).name for place in space.FOLDERS.values()}
-    assert present <= listed, f"not in jobs.runtime.space.FOLDERS: {present - listed}"

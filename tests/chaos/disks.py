@@ -1,16 +1,17 @@
 """A small disk in memory for the files of a host's jobs, so that a round can fill it. Only root can mount one."""
 
-import errno
 import os
+import shutil
 import subprocess
 import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from tests.full_disks import fill_up, use_up_files
+
 _BYTES, _INODES = 512 * 2**20, 20_000
 _FILL_PERIOD_S = 0.05  # what others remove meanwhile is taken again after this time
-_LARGEST_PIECE = 64 * 2**20
 
 
 @cache
@@ -32,6 +33,7 @@ class Disk:
         self._is_mounted = False
         self._emptied = threading.Event()
         self._filler: threading.Thread | None = None
+        self._taken: set[Path] = set()
 
     def mount(self) -> None:
         """Make the folder, and mount the disk there."""
@@ -52,7 +54,7 @@ class Disk:
         """Take all bytes, or all inodes, and keep them until `empty`. Returns when the disk is full."""
         full = threading.Event()
         self._emptied.clear()
-        target = self._take_inodes if inodes else self._take_bytes
+        target = use_up_files if inodes else fill_up
         self._filler = threading.Thread(target=self._keep_full, args=(target, full), name="filler", daemon=True)
         self._filler.start()
         full.wait(30)
@@ -63,33 +65,11 @@ class Disk:
         if self._filler is not None:
             self._filler.join()
             self._filler = None
-        for path in self.path.glob(".chaos-*"):
-            path.unlink()
+        for taken in self._taken:
+            shutil.rmtree(taken) if taken.is_dir() else taken.unlink(missing_ok=True)
 
-    def _keep_full(self, take: Callable[[], None], full: threading.Event) -> None:
+    def _keep_full(self, take: Callable[[Path], Path], full: threading.Event) -> None:
         while not self._emptied.is_set():
-            take()
+            self._taken.add(take(self.path))
             full.set()
             self._emptied.wait(_FILL_PERIOD_S)
-
-    def _take_bytes(self) -> None:
-        with (self.path / ".chaos-bytes").open("ab") as file:
-            piece = _LARGEST_PIECE
-            while piece >= 1:
-                try:
-                    os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, piece)
-                except OSError as error:
-                    if error.errno != errno.ENOSPC:
-                        raise
-                    piece //= 16
-
-    def _take_inodes(self) -> None:
-        number = sum(1 for _ in self.path.glob(".chaos-inode-*"))
-        while not self._emptied.is_set():
-            try:
-                (self.path / f".chaos-inode-{number}").touch(exist_ok=False)
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
-                return
-            number += 1

@@ -258,17 +258,6 @@ def test_an_action_runs_again_after_another_process_took_space_and_returned_a_pa
     assert (disk / "file").stat().st_size == 5000
 
 
-def test_the_disk_cache_is_not_used_on_a_full_disk(disk: Path, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(b"data" * 1000)
-    fill_up(disk)
-    names = use_up_files(disk)
-    cache = DiskCache(disk / "cache", 10**6)
-    assert cache.read(LocalFileSystem(), str(source)) == b"data" * 1000
-    assert not (disk / "cache").exists()
-    assert names.is_dir()
-
-
 def test_the_disk_cache_is_read_on_a_disk_that_was_made_read_only(disk: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"data" * 1000)

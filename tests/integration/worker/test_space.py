@@ -16,9 +16,7 @@ from jobs.scheduling.queue import standings
 from tests.full_disks import fill_up, make_read_only, small_disk, use_up_files
 from tests.integration.jobs import job_rows
 from worker.agent import Agent
-from worker.attempt.forwarded_lines import ForwardedLines
 from worker.attempt.launcher import Launcher
-from worker.attempt.member_protocol import RECORDS
 from worker.dispatcher import Dispatcher
 from worker.host.devices import Devices
 from worker.host.space_watch import SpaceWatch
@@ -134,16 +132,3 @@ def test_a_launch_on_a_full_disk_uses_up_no_restart_and_leaves_nothing(
         assert str(settings.home) not in attempt.error
     assert not list(runs.glob("*/attempt-*"))
     assert used_up.exists()
-
-
-def test_a_lead_keeps_the_lines_of_members_while_its_disk_is_full(runs: Path) -> None:
-    lines = ForwardedLines(records=runs, logs=runs)
-    lines.add(RECORDS, 3, b"one\ntwo\n")
-    assert lines.unstored_records([3]) == {}
-    fill = fill_up(runs)
-    lines.add(RECORDS, 3, b"x" * 10_000 + b"\n")
-    assert set(lines.unstored_records([2, 3])) == {3}
-    fill.unlink()
-    lines.add(RECORDS, 3, b"four\n")
-    assert lines.unstored_records([3]) == {}
-    assert (runs / "rank-3.jsonl").read_bytes() == b"one\ntwo\n" + b"x" * 10_000 + b"\nfour\n"

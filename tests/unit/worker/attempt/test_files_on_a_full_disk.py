@@ -30,15 +30,13 @@ def paths(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AttemptPat
         yield paths
 
 
-def test_a_lease_is_extended(paths: AttemptPaths) -> None:
+def test_a_lease_is_extended_ranks_are_stopped_and_leave_their_exit_record(paths: AttemptPaths) -> None:
     lease = LeaseFile(paths.lease_file)
     assert lease.is_over()
     lease_file.extend(paths.lease_file, 1e9)
     assert lease_file.read_until(paths.lease_file) == 1e9
     assert not lease.is_over()
 
-
-def test_ranks_can_be_stopped(paths: AttemptPaths) -> None:
     assert not paths.stop_file.exists()
     stop_file.make(paths.stop_file)
     stop_file.make(paths.stop_file)
@@ -48,8 +46,6 @@ def test_ranks_can_be_stopped(paths: AttemptPaths) -> None:
     stop_file.make(paths.stop_file, finish=True)
     assert finish_file.exists()
 
-
-def test_a_rank_leaves_its_exit_record_in_its_note(paths: AttemptPaths) -> None:
     Note(paths.records / "rank-1.note").write(
         records=7, why="No space left on device", exit={"kind": "exit", "at": 1.0, "reason": "no_space", "message": "x"}
     )
