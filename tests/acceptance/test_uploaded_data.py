@@ -10,7 +10,7 @@ import pytest
 
 from hora.service import Json, Service
 from hora.stack.control import Stack
-from tests.archives import chips
+from tests.archives import chips, write_files
 from tests.commands import hora_process
 from tests.other_user import modes_of, needs_root, open_to_others, paths_below
 
@@ -36,11 +36,7 @@ PASSAGES = {
 @pytest.fixture(scope="module")
 def version(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Json:
     """The dataset `chips`, added from a folder."""
-    folder = tmp_path_factory.mktemp("data") / "chips"
-    for name, content in chips(20).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    folder = write_files(tmp_path_factory.mktemp("data") / "chips", chips(20))
     added = hora_process(
         stack.home, "dataset", "add", "chips", str(folder), "--image-size", "32x32", "--validation", "0.2",
         "--wait", "--json",

@@ -83,9 +83,6 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path, kind: str, said: 
                 path.symlink_to("fifo")
         with pytest.raises(NotRegular, match=f"it is {said}, not a file"):
             open_regular(path)
-
-
-def test_a_device_is_not_opened() -> None:
     with pytest.raises(NotRegular, match="it is a device"):
         open_regular("/dev/zero")
 

@@ -17,13 +17,11 @@ from hora.service import code_folders
 from hora.service.code_folders import CodeSource, code_folder
 from hora.service.git import git_labels
 from jobs.data.code_archives import inspect, unpack
+from tests.archives import write_files
 
 
 def made(folder: Path, files: Mapping[str, str]) -> Path:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
-    return folder
+    return write_files(folder, {name: content.encode() for name, content in files.items()})
 
 
 def names(folder: Path) -> list[str]:

@@ -1,13 +1,19 @@
-"""Uploads in pieces to a simulated service that sometimes gives no answer."""
+"""Uploads in pieces to a simulated service that sometimes gives no answer, and what is read of real files for them."""
 
+import io
+import os
+import tarfile
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from hora.errors import Conflict, HoraError, Json, ProblemError, ServiceUnavailable, UnexpectedAnswer
 from hora.service import Service, uploads
+from hora.service.upload_sources import FileSource, FolderSource, upload_source
 from hora.service.uploads import send_source
+from tests.archives import write_files
 
 BYTES = bytes(range(100))
 
@@ -116,3 +122,54 @@ def test_earlier_upload_of_the_same_file_is_continued() -> None:
     service = Played(open_uploads=[*others, same | {"id": "old"}], stored_bytes=bytearray(BYTES[:40]))
     assert reported_offsets(service)[0] == 40
     assert (bytes(service.stored_bytes), service.started) == (BYTES, 0)
+
+
+FILES = {"b/2.png": b"x" * 700, "a/1.png": b"", "a/" + "ä" * 90 + ".png": b"y" * 512, "z.txt": b"last"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "chips", FILES | dict.fromkeys((".git/x", "_cache/y", ".DS_Store"), b"hidden"))
+
+
+def test_folder_is_read_as_a_tar_of_its_visible_files_in_pieces_of_any_size(folder: Path) -> None:
+    (folder / "loop").symlink_to(folder)
+    (folder / "gone.png").symlink_to("nowhere")
+    source = FolderSource(folder)
+    whole = source.read(0, source.size_bytes)
+    assert len(whole) == source.size_bytes
+    with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
+        found = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]
+    assert found == FILES
+    for size in (1, 7, 512, 513, 5000):
+        pieces = [source.read(offset, size) for offset in range(0, source.size_bytes, size)]
+        assert b"".join(pieces) == whole
+
+
+def test_upload_name_changes_only_when_the_folder_changes(folder: Path) -> None:
+    before = FolderSource(folder).filename
+    assert FolderSource(folder).filename == before
+    os.utime(folder / "z.txt", (1, 1))
+    assert FolderSource(folder).filename != before
+
+
+def test_a_file_that_became_shorter_is_an_error(folder: Path) -> None:
+    source = FolderSource(folder)
+    (folder / "b/2.png").write_bytes(b"short")
+    with pytest.raises(HoraError, match="shorter"):
+        source.read(0, source.size_bytes)
+
+
+def test_a_file_is_sent_as_it_is(folder: Path) -> None:
+    source = upload_source(folder / "b/2.png")
+    assert isinstance(source, FileSource)
+    assert (source.size_bytes, source.read(690, 100), source.filename.endswith("-2.png")) == (700, b"x" * 10, True)
+
+
+@pytest.mark.timeout(60)
+def test_an_empty_folder_and_a_named_pipe_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HoraError, match="no files"):
+        upload_source(tmp_path)
+    os.mkfifo(tmp_path / "chips.zip")
+    with pytest.raises(HoraError, match=r"chips\.zip is neither a file nor a folder"):
+        upload_source(tmp_path / "chips.zip")

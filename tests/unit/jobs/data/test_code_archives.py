@@ -1,4 +1,4 @@
-"""Archives of code: what is in them, what is refused, and what unpacking leaves."""
+"""Archives of code: what is in them, what is refused, what unpacking leaves, and how two of them differ."""
 
 import hashlib
 import io
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs.data.code_archives import MOST_FILES, BadArchive, CodeFile, inspect, unpack
+from jobs.data.code_texts import differences
 from tests.archives import gzipped, member, tar_of, zip_link, zip_of
 
 FILES = {"train.py": b"print('hi')\n", "lib/größe.py": b"x = 1\n"}
@@ -24,17 +25,12 @@ def written(folder: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
-def test_files_are_listed_by_path_with_their_hash(kind: str, tmp_path: Path) -> None:
-    files = inspect(written(tmp_path, ARCHIVES[kind]))
-    assert files == [
+def test_files_are_listed_by_path_with_their_hash_and_unpacked(kind: str, tmp_path: Path) -> None:
+    archive, folder = written(tmp_path, ARCHIVES[kind]), tmp_path / "code"
+    assert inspect(archive) == [
         CodeFile(path, len(FILES[path]), hashlib.sha256(FILES[path]).hexdigest()) for path in sorted(FILES)
     ]
-
-
-@pytest.mark.parametrize("kind", ARCHIVES)
-def test_unpacked_files_are_those_of_the_archive(kind: str, tmp_path: Path) -> None:
-    folder = tmp_path / "code"
-    unpack(written(tmp_path, ARCHIVES[kind]), folder)
+    unpack(archive, folder)
     assert {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()} == FILES
 
 
@@ -91,3 +87,28 @@ def test_unpacking_never_writes_into_a_folder_that_exists(tmp_path: Path) -> Non
     (tmp_path / "code").mkdir()
     with pytest.raises(FileExistsError):
         unpack(written(tmp_path, ARCHIVES["zip"]), tmp_path / "code")
+
+
+HUNKS = {
+    ("a\nb\n", "a\nc\n"): "@@ -1,2 +1,2 @@\n a\n-b\n+c",
+    ("", "a\n"): "@@ -0,0 +1 @@\n+a",
+    ("a\r\n", "a\n"): "@@ -1 +1 @@\n-a\r\n+a",
+    ("a\nb", "a\nb\n"): "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b",
+    ("a\x0cb\u2028c\n", "a\nb\nc\n"): "@@ -1 +1,3 @@\n-a\x0cb\u2028c\n+a\n+b\n+c",
+}
+
+
+@pytest.mark.parametrize(("before", "after"), HUNKS)
+def test_every_difference_of_two_texts_is_shown(before: str, after: str) -> None:
+    assert differences({"x": before}, {"x": after}, ["x"]) == {"x": HUNKS[before, after]}
+
+
+def test_a_long_file_hides_no_short_one() -> None:
+    before, after = {"data": "a" * 600_000, "main": "a"}, {"data": "b" * 600_000, "main": "b"}
+    hunks = differences(before, after, ["data", "main"])
+    assert hunks["data"] is None
+    assert hunks["main"] is not None
+
+
+def test_a_file_that_is_no_text_has_no_hunks() -> None:
+    assert differences({"x": None, "y": "a"}, {"x": "a", "y": None}, ["x", "y"]) == {"x": None, "y": None}
