@@ -133,7 +133,7 @@ def server_config(keys: SshKeys, files: SshFiles, *, user: str) -> str:
     HORA_HOME, and users who may write there need no ssh.
     """
     return _lines(
-        HostKey=_path(keys.host_key),
+        HostKey=_path(keys.host_key, has_tokens=False),
         AuthorizedKeysFile=_path(files.authorized_keys),
         StrictModes="no",
         AllowUsers=user,
@@ -185,6 +185,10 @@ def _lines(**options: str | int) -> str:
     return "".join(f"{name} {value}\n" for name, value in options.items())
 
 
-def _path(path: Path) -> str:
-    """A path in the form of ssh's configuration: in quotes, with special characters doubled."""
-    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+def _path(path: Path, *, has_tokens: bool = True) -> str:
+    """A path in the form of ssh's configuration: in quotes, with special characters doubled.
+
+    `has_tokens`: whether ssh looks for tokens, such as `%h`, in this option.
+    """
+    quoted = '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return quoted.replace("%", "%%") if has_tokens else quoted

@@ -17,7 +17,7 @@ from worker.host.sshd import Sshd
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return settings_with_keys(tmp_path / "home", tmp_path / "my keys", "ha")
+    return settings_with_keys(tmp_path / "home", tmp_path / "my 100% keys", "ha")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_only_commands_are_accepted(settings: Settings) -> None:
 def test_an_unknown_client_key_and_an_unknown_host_key_are_refused(settings: Settings, tmp_path: Path) -> None:
     make_keys(tmp_path / "others")
     other = SshKeys(tmp_path / "others")
-    shutil.copy(other.client_key, SshKeys(tmp_path / "my keys").client_key)
+    shutil.copy(other.client_key, SshKeys(tmp_path / "my 100% keys").client_key)
     refused = ssh(settings, "127.0.0.1", "true")
     assert (refused.returncode, refused.stderr.strip().endswith("Permission denied (publickey).")) == (255, True)
     files_of(settings).known_hosts.write_text(f"* {' '.join(other.host_public_key.read_text().split()[:2])}\n")
