@@ -1,5 +1,6 @@
 """Archives of code as rows: which are removed, and that none is removed under a job."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -14,6 +15,7 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from tests.code import archive_of, store_code
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.code_rows import an_archive
 from tests.waiting import until
 
 
@@ -76,6 +78,14 @@ def test_archive_stays_whole_while_a_job_is_submitted_with_it_and_when_it_is_sen
     with sessions() as session:
         pieces = b"".join(code.pieces_of(session, digest))
         assert pieces == archive_of({"a.py": ""}) == code.piece_of(session, digest, 0)
+
+
+def test_pieces_of_an_archive_come_in_their_sequence(sessions: Sessions) -> None:
+    content = os.urandom(250_000)
+    digest = an_archive(sessions, content)
+    with sessions() as session:
+        pieces = list(code.pieces_of(session, digest))
+    assert (len(pieces), b"".join(pieces)) == (3, content)
 
 
 def test_job_that_comes_while_its_archive_is_removed_finds_none(sessions: Sessions) -> None:

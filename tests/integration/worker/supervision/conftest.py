@@ -106,14 +106,15 @@ def nursery(session_folder: Path) -> Iterator[Nursery]:
 
 @pytest.fixture
 def run(nursery: Nursery, sessions: Sessions, database: str, broker: str, tmp_path: Path) -> Iterator[Run]:
-    """Place a job of one slot and start its supervisor."""
+    """Place a job of one slot, or one `again`, and start its supervisor."""
     started: list[Supervised] = []
 
     def run(
-        mood: str = "obedient", *, save_s: float = 0.0, lease_s: float = 60, starts_s: float = _STARTED_S, **fields: Any
-    ) -> Supervised:
+        mood: str = "obedient", *, again: str | None = None, save_s: float = 0.0, lease_s: float = 60,
+        starts_s: float = _STARTED_S, **fields: Any,
+    ) -> Supervised:  # fmt: skip
         job_rows.a_host(sessions, slots=1)
-        lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, gpus=1, **fields), slots=[0])
+        lease = job_rows.an_attempt(sessions, again or job_rows.a_job(sessions, gpus=1, **fields), slots=[0])
         with sessions.begin() as session:
             leases.claim(session, lease.attempt_id, lease_s=_STARTED_S)
         paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)

@@ -3,6 +3,7 @@
 If its lease is not renewed, it ends all processes before the lease expires, and writes nothing after it.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, JobEvent
 from jobs.lifecycle import store
 from jobs.lifecycle.store import locked_job
@@ -27,6 +29,7 @@ from jobs.people import job_changes
 from jobs.people.project_admission import Applicant
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import placing
+from jobs.telemetry.last_steps import last_steps
 from tests.integration.jobs import job_rows
 from tests.integration.worker.supervision.conftest import Run, Supervised, short_limit_s, stored_rows
 from tests.waiting import slowdown, until
@@ -98,6 +101,19 @@ def test_a_stop_waits_until_the_ranks_have_saved(
     job = supervised.job
     assert (job.status, job.restarts) == (status, 0)
     assert status is Status.CANCELLED or job.not_before <= job.queued_at
+
+
+def test_what_an_earlier_attempt_left_is_stored_by_the_next_one(run: Run, sessions: Sessions) -> None:
+    before = run()
+    before.wait_for_steps()
+    before.ask(preempt)
+    before.wait_for_end()
+    step = (before.paths.records / "rank-0.jsonl").read_text().splitlines()[1]
+    with (before.paths.records / "rank-0.jsonl").open("a") as records:
+        records.write(json.dumps(json.loads(step) | {"step": 10**6}) + "\n")  # as if its supervisor had died
+    run("brief", again=before.lease.job_id).wait_for_end()
+    with sessions() as session:
+        assert last_steps(session, before.lease.job_id, 1)[0, "loss"] == 10**6
 
 
 def test_an_error_of_the_database_is_told_without_its_statement(run: Run) -> None:

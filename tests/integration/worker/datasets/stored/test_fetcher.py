@@ -2,6 +2,7 @@
 
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -20,7 +21,7 @@ from tests.integration.worker.datasets.stored.stored_site import ARCHIVE, PIECE_
 from tests.waiting import until
 from worker.datasets import uploaded
 from worker.datasets.fetcher import DatasetFetcher
-from worker.datasets.folders import OldDatasets
+from worker.datasets.folders import DatasetFiles, OldDatasets
 from worker.datasets.validator import Validator
 
 
@@ -32,6 +33,15 @@ def test_a_validator_makes_a_version_from_pieces_in_the_store(site: Site) -> Non
     assert [file.key.split("/")[:2] for file in site.store.files("uploads")] == [["uploads", upload_id]] * (
         -(-len(ARCHIVE) // PIECE_BYTES)
     )
+
+
+@pytest.mark.parametrize("move", [DatasetFiles.place, DatasetFiles.put])
+def test_files_come_to_their_place_in_one_step(move: Callable[..., None], tmp_path: Path) -> None:
+    content = tmp_path / "content"
+    content.mkdir()
+    folder = content.stat().st_ino
+    move(DatasetFiles(tmp_path), content, "chips", 1)
+    assert (tmp_path / "chips" / "1").stat().st_ino == folder  # it was renamed, not copied
 
 
 def test_an_upload_that_the_store_has_damaged_cannot_be_used_again(site: Site) -> None:
