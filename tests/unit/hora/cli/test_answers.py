@@ -1,7 +1,6 @@
 """What commands say about the answers of a service, which is simulated here, and about errors."""
 
 import json
-from pathlib import Path
 
 import httpx2 as httpx
 import pytest
@@ -14,7 +13,7 @@ from hora.cli.submitting import submit_continued
 from hora.home import StackError
 from hora.service import NotAuthorized, NotFound, ProblemError, Service, WaitTimeout
 from jobs.model.problems import FieldProblem, InvalidSpec
-from tests.unit.hora.played import PLAN, Answer, connect, job, json_answer, service_of
+from tests.unit.hora.played import Answer, connect, job, json_answer, service_of
 
 
 def metrics_of(*names: str) -> Answer:
@@ -62,19 +61,6 @@ def test_a_variable_that_one_job_has_is_one_row_of_the_difference(
     assert main(["diff", "0a", "0b"]) == SUCCEEDED
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows == [["spec:"], ["FIELD", "0a", "0b"], ["env.FOO", "bar", "-"]]
-
-
-def test_the_plan_of_a_study_counts_as_people_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text("base: {dataset: digits}\ngrid: {gpus: [1]}\n")
-    cell = {"values": {"gpus": 1}, "plan": PLAN, "quote": None, "warnings": []}
-    for repeats, cells, sentence in ((1, 1, "1 job: 1 cell, each once."), (3, 2, "6 jobs: 2 cells, each 3 times.")):
-        plan = {"jobs": repeats * cells, "repeats": repeats, "cells": cells * [cell], "varied": ["gpus"]}
-        connect(monkeypatch, lambda _, plan=plan: json_answer(plan))  # type: ignore[misc]
-        assert main(["study", str(study), "--dry-run"]) == SUCCEEDED
-        assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("named", ["0job@3", "job:0job@3"])

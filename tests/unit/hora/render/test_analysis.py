@@ -17,10 +17,6 @@ STEPS = [
     {"rank": -1, "steps": 99, "step_time_s": 0.0182, "data_wait": 0.12, "allreduce": 0.28, "compute": 0.6},
     {"rank": 0, "steps": 99, "step_time_s": 9.0, "data_wait": 0.1, "allreduce": 0.1, "compute": 0.8},
 ]
-STALL = {
-    "attempt": 2, "began_at": "2026-01-02T03:04:05Z", "length_s": 30.24, "after_step": 120, "usual_step_s": 0.02,
-    "ongoing": False, "use_percent": 1.2, "cause": "rank", "rank": 1,
-}  # fmt: skip
 EMPTY: dict[str, Any] = {
     "job_id": "0abc", "complete": True, "findings": [], "steps": [], "utilization": [], "imbalances": [],
     "stalls": [], "learning": None, "ledger": {"leased_s": 0.0, "items": {}},
@@ -62,17 +58,6 @@ def test_utilization_has_a_line_for_each_rank_of_the_newest_attempt() -> None:
     )
     lines = analysis_facts(utilization=[{**USE, "rank": rank} for rank in range(20)])["utilization"].splitlines()
     assert (len(lines), lines[-1]) == (17, "and 4 ranks more")
-
-
-def test_stalls_are_shown_with_time_length_and_cause() -> None:
-    now = {**STALL, "length_s": 75.0, "ongoing": True, "use_percent": None, "cause": "data", "rank": None}
-    lines = analysis_facts(stalls=[STALL, now, {**now, "cause": "unknown"}, *3 * [STALL]])["stalls"].splitlines()
-    assert lines == [
-        "30.2 s after step 120 of attempt 2, at 03:04:05 UTC, waiting for rank 1; a step takes 20 ms; slots at 1 %",
-        "1 min 15 s so far after step 120 of attempt 2, at 03:04:05 UTC, waiting for data; a step takes 20 ms",
-        "1 min 15 s so far after step 120 of attempt 2, at 03:04:05 UTC; a step takes 20 ms",
-        "and 3 shorter ones",
-    ]
 
 
 def test_ledger_is_one_line_of_shares_with_the_largest_first() -> None:

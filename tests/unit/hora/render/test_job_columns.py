@@ -78,16 +78,6 @@ def test_of_a_long_text_the_first_line_is_shown_as_far_as_it_fits(width: int, sh
     assert second.startswith("short ")
 
 
-def test_the_figures_of_each_metric_are_columns() -> None:
-    iou = {"name": "val_iou", "n": 2, "mean": 0.5, "min": 0.25, "max": None}
-    group = GROUP | {"metric": iou, "metrics": [iou, {"name": "mae", "n": 2, "mean": 0.3, "min": 0.25, "max": 0.75}]}
-    table = groups_table([group], ["a", "b", "c", "d"], NOW)
-    assert [(column.header, next(iter(column.cells))) for column in table.columns][-6:] == [
-        ("VAL IOU MEAN", "0.5000"), ("MIN", "0.2500"), ("MAX", "-"), ("MAE MEAN", "0.3000"), ("MIN", "0.2500"),
-        ("MAX", "0.7500"),
-    ]  # fmt: skip
-
-
 def test_the_csv_of_groups_has_exact_values_and_a_column_for_each_status() -> None:
     metrics = [{"name": "val_loss", "n": 2, "mean": 1 / 3, "min": 0.25, "max": None}]
     group = GROUP | {"metrics": metrics, "values": ["=1+1", 64, None, [1, "ä"]]}

@@ -1,10 +1,8 @@
 """How the terminal shows jobs and epochs."""
 
-import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from rich.cells import cell_len
 
 from hora.errors import Json
 from hora.render.alerts import alert_text
@@ -19,8 +17,6 @@ from hora.render.jobs import (
     progress_line,
     results_table,
 )
-from hora.render.notes import first_lines
-from hora.render.places import place_in_study
 from hora.render.text import duration, ordinal, plain, ranges
 from tests.printed import as_text, facts_of
 from tests.unit.hora.played import ended
@@ -211,16 +207,6 @@ def test_job_details_show_the_slots_the_set_up_times_and_the_reason_of_a_preempt
     assert facts_of(job_details(JOB, NOW, attempt=moved))["preempted"] == "because host ha is drained"
 
 
-def test_results_table_shows_the_summary_of_a_job() -> None:
-    title, *lines = as_text(results_table(JOB, "http://here/v1/jobs/0abc")).splitlines()
-    assert title == "Job 0abc (digits-2)"
-    assert [tuple(re.split("  +", line)) for line in lines] == [
-        ("status", "succeeded (early_stopped)"), ("best epoch", "4"), ("val accuracy", "0.9733"),
-        ("val loss", "0.1038"), ("test accuracy", "0.9024"), ("samples/s", "12,506"), ("training time", "3 min 05 s"),
-        ("epochs run", "7 of 30, stopped early"), ("address", "http://here/v1/jobs/0abc"),
-    ]  # fmt: skip
-
-
 def test_lines_about_progress_and_epochs_show_any_metric_and_the_goal() -> None:
     data = {"epoch": 3, "val_loss": 0.2, "accuracy": 0.93, "loss": 0.26, "val_accuracy": None, "samples_per_s": 18054.2}
     figures = "loss 0.2600  accuracy 0.9300  val_loss 0.2000  val_accuracy -  18,054 samples/s"
@@ -245,14 +231,6 @@ def test_control_characters_in_text_are_escaped() -> None:
     assert "\x1b" not in as_text(jobs_table([job], NOW))
 
 
-@pytest.mark.parametrize("name", ["Zoë 訓練", "한국어 <ok>", "e\u0301"])
-def test_columns_stay_aligned_after_names_in_any_script(name: str) -> None:
-    head, first, second = as_text(jobs_table([JOB | {"name": name}, JOB], NOW)).splitlines()
-    assert name in first
-    place = cell_len(first[: first.index("succeeded")])
-    assert place == cell_len(second[: second.index("succeeded")]) == cell_len(head[: head.index("STATUS")])
-
-
 def test_the_devices_of_an_attempt_are_named_with_the_reason_for_cpu_slots() -> None:
     def on(*names: str) -> Json:
         return {"shares": [{"host": "ab"[at], "slots": [0], "devices": [name]} for at, name in enumerate(names)]}
@@ -265,37 +243,6 @@ def test_the_devices_of_an_attempt_are_named_with_the_reason_for_cpu_slots() -> 
     assert devices({"shares": [{"host": "a", "slots": [0]}]}, hosts) is None  # of an earlier version
     assert devices(None, []) is None
     assert "device         1 CPU slot" in as_text(results_table(JOB, "http://h", trained_on="1 CPU slot"))
-
-
-@pytest.mark.parametrize(
-    ("changes", "subject", "place", "why"),
-    [
-        ({"step": 1200}, "the checkpoint of step 1,200 (5.0 MB) has", "host ha since 03:04 UTC", "access denied"),
-        ({"step": None, "why": None}, "artifacts (5.0 MB) have", "host ha since 03:04 UTC", "it is slow"),
-        (
-            {"since": "2026-01-02T00:30:00+01:00", "step": 0, "host": "h\x1b", "why": "no\x1b[2J"},
-            "the checkpoint of step 0 (5.0 MB) has", "host h\\x1b since 2026-01-01 23:30 UTC", "no\\x1b[2J",
-        ),
-    ],
-)  # fmt: skip
-def test_what_waits_for_the_store_is_said_in_one_sentence(changes: Json, subject: str, place: str, why: str) -> None:
-    assert behind_text(BEHIND | changes, NOW) == f"{subject} waited on {place} to be copied to the store: {why}"
-
-
-def test_the_first_lines_of_notes_are_shown_and_said_to_be_cut() -> None:
-    assert first_lines("# Why\n\nit \x1b]0;x\x07 diverged \u202e") == "# Why\nit \\x1b]0;x\\x07 diverged \\u202e"
-    cut = "… (`hora note` prints all)"
-    assert first_lines("\n".join(map(str, range(6)))) == f"0\n1\n2\n3\n4\n{cut}"
-    assert first_lines("x" * 201) == f"{'x' * 200}\n{cut}"
-
-
-def test_the_place_of_a_job_in_its_study_has_the_values_of_its_cell() -> None:
-    place = {"study": "0abc", "study_cell": 2, "study_repeat": 1}
-    values = {"gpus": 2, "model.name": "mlp", "params": {"a": "\x07"}}
-    assert place_in_study({"study": None}) is None
-    assert place_in_study(place) == "0abc, cell 3, repeat 2"
-    expected = r'0abc, cell 3, repeat 2: gpus=2 model.name=mlp params={"a": "\u0007"}'
-    assert place_in_study(place | {"study_values": values}) == expected
 
 
 def test_a_list_shows_stars_and_a_column_of_studies_if_there_are_any() -> None:

@@ -1,7 +1,5 @@
 """Plots in the terminal."""
 
-import re
-
 import pytest
 
 from hora.render.metrics import comma_separated
@@ -52,21 +50,6 @@ def test_scales_have_round_steps(xs: list[float], ys: list[float], ticks: str, r
     below = lines[next(i for i, line in enumerate(lines) if "-> (" in line) + 1]
     assert below.partition("|")[2].split() == ticks.split()
     assert max(map(len, lines)) <= 90
-
-
-@pytest.mark.parametrize("colour", [False, True])
-def test_two_lines_differ_without_colours_too(monkeypatch: pytest.MonkeyPatch, colour: bool) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    series = [
-        {"name": name, "rank": -1, "x": [1.0, 2.0, 3.0, 4.0], "y": [first, 0.45, 0.35, 0.22]}
-        for name, first in (("loss", 0.71), ("val_loss", 0.53))
-    ]
-    (coloured,) = plots(series, width=80, colour=colour)
-    assert ("\x1b[" in coloured) is colour
-    plot = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
-    legend = plot.partition("Legend:")[2]
-    assert "x" in next(line for line in legend.splitlines() if "val_" in line).partition("val_")[0]
-    assert plot.partition("Legend:")[0].count("x") > 1
 
 
 def test_values_as_csv_are_no_formulas() -> None:

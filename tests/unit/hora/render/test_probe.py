@@ -3,8 +3,8 @@
 from typing import Any
 
 from hora.cli.probe import as_given
-from hora.render.jobs import job_details, progress_line, progress_of
-from hora.render.probe import point_line, points_lines, probe_progress, probe_rows
+from hora.render.jobs import job_details
+from hora.render.probe import point_line, points_lines, probe_rows
 
 POINTS = [
     {
@@ -50,16 +50,6 @@ def test_a_probe_that_runs_or_fits_no_batch_has_no_proposal() -> None:
     assert {"proposal", "train so"}.isdisjoint(probe_rows({"id": "0abc", "probe": nothing}))
     job = {**JOB, "name": "p", "status": "succeeded", "end_reason": "completed", "gpus": 2, "spec": {}}
     assert "batches" in [str(cell) for cell in job_details(job).columns[0].cells]
-
-
-def test_the_progress_of_a_probe_counts_batches() -> None:
-    progress = {"epoch": 0, "epochs": None, "step": 3, "steps": 10, "per_gpu_batch": 64, "samples_per_s": 5210.4}
-    assert probe_progress(progress) == progress_line(progress) == "3/10 batches  now 64 per GPU  5,210 samples/s"
-    assert probe_progress({"step": 0, "steps": None, "per_gpu_batch": None}) == "0/? batches"
-    points = [{"per_gpu_batch": 8, "samples_per_s": 700.0}, {"per_gpu_batch": 16, "samples_per_s": 900.0}]
-    points += [{"per_gpu_batch": 32, "samples_per_s": 800.0}, {"per_gpu_batch": 64, "samples_per_s": None}]
-    line = "3/10 batches  now 64 per GPU  best 16: 900 samples/s"
-    assert probe_progress(progress, points) == progress_of({"progress": progress, "probe": {"points": points}}) == line
 
 
 def test_training_command_repeats_the_given_options_except_the_probe() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from hora.render.idle import idle_event_text, idle_text
+from hora.render.idle import idle_text
 from hora.render.queue import about, queue_view, starts
 
 NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
@@ -98,12 +98,3 @@ def test_a_warning_says_what_follows_and_when() -> None:
     assert idle_text(WARNING | {"action": "warn", "acts_at": None}, TODAY) == said
     acted = WARNING | {"action": "pause", "acted_at": "2030-01-31T14:32:10Z", "why": f"\x1b[31m{WHY}"}
     assert idle_text(acted) == f"paused: \\x1b[31m{WHY}"
-
-
-def test_the_history_tells_it() -> None:
-    assert (idle_event_text("idle_warned", WARNING) or "").startswith("its 8 GPUs are used less than 5 % since ")
-    acted = WARNING | {"acted_at": "2030-01-31T14:32:10Z", "why": WHY}
-    assert idle_event_text("idle_acted", acted) == f"stopped: {WHY}"
-    withdrawn = idle_event_text("idle_withdrawn", {"why": "its slots are used again"})
-    assert withdrawn == "the warning about idle slots is withdrawn: its slots are used again"
-    assert idle_event_text("epoch_ended", {}) is None

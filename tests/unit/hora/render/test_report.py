@@ -7,7 +7,6 @@ from rich.console import Console
 
 from hora.cli.reports import report_text
 from hora.render.report import report_lines, report_table
-from hora.render.search import search_line, space_table
 from jobs.views.studies import StudyReport
 from tests.printed import as_text
 
@@ -96,33 +95,6 @@ def test_baseline_target_findings_and_notes_are_listed_below_the_table() -> None
     ]
 
 
-def test_loss_curves_are_compared_with_the_baseline() -> None:
-    def agreement(away: float | None, agrees: bool | None, share: float | None = None) -> dict[str, Any]:
-        return {"epochs": 3, "difference": away, "relative": share, "chance": 0.1, "agrees": agrees}
-
-    curves = {
-        "loss": agreement(0.02, True, 0.004), "val_loss": agreement(0.2, False, 0.123),
-        "a_loss": agreement(None, False), "b_loss": agreement(9, None, 123.4),
-    }  # fmt: skip
-    one, two = rows(report(cell(1), cell(2, loss_agreement=curves)))
-    assert (one["LOSS CURVES"], two["LOSS CURVES"]) == (
-        "-", "loss 0.4 %, val_loss 12 % differs, a_loss diverged, b_loss 12340 % ?"
-    )  # fmt: skip
-
-
-def test_cells_with_a_stalled_repeat_are_marked() -> None:
-    nothing = dict.fromkeys(["samples_per_s", "time_to_target_s", "gpu_hours_to_target", "gpu_hours"])
-    speeds = {
-        "with_outliers": {"wall_s": interval(74.0), **nothing},
-        "without_outliers": {"wall_s": interval(11.0, 2.0), **nothing},
-    }
-    told = report(cell(1, wall_s=interval(11.0, 2.0), **speeds), cell(2, wall_s=interval(6.0)), baseline=None)
-    assert [row["REPEATS"] for row in rows(told)] == ["2*", "2"]
-    [line] = report_lines(told)
-    assert line.startswith("* A repeat stalled. The figures of speed are those without it. Time gpus=1 batch_size=64: ")
-    assert line.endswith(" with, 11.0 s ± 2.0 without.")
-
-
 def test_narrow_terminal_leaves_out_minor_columns_and_names_them() -> None:
     told = report(ONE, TWO, target=TARGET)
     wide, narrow = (report_text(told, Console(file=io.StringIO(), width=width)) for width in (200, 80))
@@ -146,27 +118,10 @@ def test_another_goal_has_a_column_and_a_line() -> None:
     assert "Best: best val_mae, most accurate: gpus=1 batch_size=64." in lines
 
 
-SEARCH = {
-    "method": "tpe", "trials": 24, "parallel": 4, "objective": None, "mode": None,
-    "space": {"learning_rate": {"log": [1e-4, 0.1]}, "batch_size": [32, 64]},
-    "prune": {"name": "asha", "min_epochs": None, "reduction": 3},
-}  # fmt: skip
-
-
 def trial(number: int, rate: float, **changes: Any) -> dict[str, Any]:
     nothing = {"end_reason": None, "objective": None, "epochs": None, "pruned_at_epoch": None}
     values = {"learning_rate": rate, "batch_size": 32}
     return {"number": number, "values": values, "status": "succeeded", "job_id": f"job{number}", **nothing, **changes}
-
-
-def test_a_dry_run_shows_the_space_and_what_would_be_tried() -> None:
-    planned = {"search": SEARCH, "jobs": 24, "cells": []}
-
-    text = as_text(space_table(SEARCH))
-    assert "learning_rate" in text
-    assert '{"log": [0.0001, 0.1]}' in text
-    assert search_line(planned) == "24 trials by tpe, 4 at once; asha ends bad ones early."
-    assert search_line({"search": SEARCH | {"prune": None}, "jobs": 1}) == "1 trial by tpe, 4 at once."
 
 
 def test_a_report_has_a_line_for_each_trial() -> None:

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from hora.render import studies
-from jobs.model.plan import resolve_plan
-from jobs.model.spec import parse_spec
-from jobs.views.studies import StudyPreview, StudyView
+from jobs.views.studies import StudyView
 from tests.printed import as_text, facts_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -87,13 +85,3 @@ def test_each_cell_is_a_line_with_its_values_and_jobs() -> None:
     assert head.split() == ["CELL", "GPUS", "DATASET.AUGMENT", "STATUS", "JOBS"]
     assert " ".join(first.split()) == '1 1 ["flip_horizontal"] 2 succeeded job0 job1'
     assert " ".join(second.split()) == '2 2 ["flip_horizontal"] 1 running, 1 queued job2 job3'
-
-
-def test_planned_table_shows_the_plan_of_each_cell() -> None:
-    spec = parse_spec('{"dataset": "digits", "batch_size": 64, "gpus": 2, "learning_rate": 0.001, "epochs": 3}')
-    cell = {"values": {"gpus": 2, "model": None}, "plan": resolve_plan(spec, None).model_dump()}
-    preview = StudyPreview.model_validate(
-        {"name": "grid", "jobs": 1, "repeats": 1, "varied": ["gpus", "model"], "cells": [cell]}
-    )
-    _, line = as_text(studies.planned_table(preview.model_dump(mode="json"))).splitlines()
-    assert line.split() == ["1", "2", "null", "128", "0.001", "-", "3"]

@@ -36,14 +36,6 @@ def test_a_table_has_a_line_for_each_month_or_day_with_the_costs_that_are_known(
     ]
 
 
-def test_long_names_fit_into_80_columns() -> None:
-    long = row("2026-10-31", 123456.7, cost=98765.4, project="p" * 64, user="u" * 128)
-    lines = as_text(usage_table(report(long, by=("project", "user"), length="day")), width=80).splitlines()
-    assert len(lines) == 3
-    assert max(map(len, lines)) <= 80
-    assert "123,457" in lines[1]
-
-
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
