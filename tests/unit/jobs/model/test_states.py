@@ -1,9 +1,12 @@
-"""The tables of states and of end reasons, which `tests.unit.test_docs` compares with docs/states.md; and causes."""
+"""The tables of states and of end reasons, which `tests.unit.test_docs` compares with docs/states.md; remedies."""
+
+import re
 
 import pytest
 
 from jobs.model.preemption import PreemptionCause
-from jobs.model.states import ACTIVE, NEXT, SOURCES, TERMINAL, EndReason, Status, status_after
+from jobs.model.remedies import EXPLANATIONS
+from jobs.model.states import ACTIVE, COMPLETE, NEXT, SOURCES, TERMINAL, EndReason, Status, status_after
 
 NOT_COUNTED = {
     EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.PREEMPTED, EndReason.PAUSED, EndReason.NO_SPACE,
@@ -40,6 +43,18 @@ def test_end_reason_decides_the_next_status_and_a_requested_cancel_wins(reason: 
         stops = (EndReason.CANCELLED, EndReason.DEPENDENCY, EndReason.IDLE)
         expected = [Status.CANCELLED if reason in stops else Status.FAILED] * 4
     assert [after(restarts) for restarts in range(4)] == expected
+
+
+NO_FAULT = COMPLETE | {EndReason.CANCELLED, EndReason.PREEMPTED, EndReason.PAUSED}
+
+
+@pytest.mark.parametrize("reason", EndReason)
+def test_every_fault_has_a_remedy_and_nothing_else(reason: EndReason) -> None:
+    explanation = EXPLANATIONS[reason]  # every reason has one
+    assert (explanation.remedy is None) == (reason in NO_FAULT)
+    assert reason.outcome.status != Status.FAILED or reason in NO_FAULT or explanation.remedy
+    for text in (explanation.cause or "", explanation.remedy or "Nothing."):
+        assert re.fullmatch(r"(hora|[A-Z]).*\.", text)
 
 
 CAUSES = [
