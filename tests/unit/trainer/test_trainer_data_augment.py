@@ -16,7 +16,7 @@ from tests.datasets import one_of_each_format, open_dataset, plan_of, spec_of, t
 from tests.unit.trainer.augmenting import changed, items_of, photos, trained
 from trainer.data.augment import augmented, check_augment
 from trainer.data.interfaces import Batch, SampleSchedule
-from trainer.data.mixing import cutmix, mixup
+from trainer.data.mixing import cutmix
 from trainer.errors import BadData
 
 CORNER = np.array([[1, 2], [3, 4]])  # of a 2x2 image; each variant puts other values into its corners
@@ -219,16 +219,6 @@ def test_crop_cuts_every_place_of_the_image_with_its_black_border() -> None:
     assert {tuple(window.ravel()) for window in crops.reshape(-1, 2, 2)} == expected
 
 
-def test_a_crop_is_flipped_half_of_the_time_beside_one_plain_name() -> None:
-    pixels = photos(64)
-    crops = changed(items_of({"name": "crop"}), pixels, per_rank=64, steps=20)
-    both = changed(items_of({"name": "crop"}, "flip_horizontal"), pixels, per_rank=64, steps=20)
-    same = (both == crops).all(axis=(2, 3, 4))
-    flipped = (both == crops[:, :, :, ::-1]).all(axis=(2, 3, 4))
-    assert (same | flipped).all()
-    assert 0.4 < flipped.mean() < 0.6
-
-
 def test_a_resized_crop_is_the_image_or_a_part_of_it() -> None:
     pixels = photos(32)
     whole = items_of({"name": "resized_crop", "scale": [1, 1], "ratio": [10 / 12, 10 / 12]})
@@ -283,12 +273,6 @@ def test_labels_are_the_shares_of_the_classes(mixer: dict[str, Any], dtype: str)
                 blend = shares[own] * before.features[at] + shares[partner] * after.features[at]
                 assert np.allclose(batch.features[at], blend, atol=0.51 if dtype == "uint8" else 1e-4)
                 assert 0 <= shares[own] <= 1
-
-
-def test_mixed_bytes_are_rounded() -> None:
-    one, two = np.full((1, 2, 2, 1), 10, np.uint8), np.full((1, 2, 2, 1), 13, np.uint8)
-    assert (mixup(one, two, np.array([0.5])) == 12).all()  # 11.5, to the even number
-    assert (mixup(one, two, np.array([0.6])) == 11).all()
 
 
 def test_cutmix_takes_each_pixel_from_one_of_two_images_by_the_share_of_the_labels() -> None:

@@ -14,10 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from jobs.runtime.files import NotRegular
 from tests.datasets import one_of_each_format, open_dataset, spec_of
 from trainer.data.interfaces import Host
-from trainer.data.location import local_files
 from trainer.data.opening import open_source
 from trainer.errors import BadData
 
@@ -146,11 +144,9 @@ def test_source_of_unknown_format_is_bad_data(
         ("a.npz", "", "a.npz"),
         ("b.parquet", "", "b.parquet"),
         ("idx", "", "idx/train-images-idx3-ubyte"),
-        ("tables", "a.parquet", "tables/b.parquet"),
         ("tables", "a.parquet", "tables/deep/er/b.pq"),
         ("tables", "a.parquet", "tables/0.parquet"),
         ("tables", "", "tables/b.parquet"),
-        ("images", "even/a.png", "images/even/b.jpg"),
         ("images", "even/a.png", "images/odd/deep/b.jpg"),
     ],
 )
@@ -170,12 +166,6 @@ def test_a_named_pipe_in_the_place_of_a_data_file_is_named_and_not_waited_for(
     assert str(refused.value) == f"'{pipe}' is a named pipe, not a file: remove it"
 
 
-def make_pipe(path: Path) -> None:
-    """Put a named pipe into the place of a file."""
-    path.unlink()
-    os.mkfifo(path)
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("cache", ["none", "disk"])
 def test_a_file_that_becomes_a_named_pipe_is_not_waited_for(root: Path, cache: str) -> None:
@@ -188,7 +178,8 @@ def test_a_file_that_becomes_a_named_pipe_is_not_waited_for(root: Path, cache: s
     table = tables.to_dataset(table_surveys)
     opened_images = images.to_dataset(image_surveys)
     for path in (*(root / "tables").iterdir(), *(root / "images").rglob("*.png")):
-        make_pipe(path)
+        path.unlink()
+        os.mkfifo(path)
     with pytest.raises(BadData, match=r"part-0\.parquet cannot be read: it is a named pipe, not a file"):
         tables.survey(rank=0, ranks=1)
     for dataset in (table, opened_images):
@@ -196,19 +187,6 @@ def test_a_file_that_becomes_a_named_pipe_is_not_waited_for(root: Path, cache: s
             list(dataset.evaluation_batches(dataset.train, rank=0, ranks=1, per_rank=8))
     damaged = images.survey(rank=0, ranks=1)["train"]["damaged"]
     assert set(damaged.values()) == {"is no file"}
-
-
-@pytest.mark.timeout(60)
-def test_the_filesystem_of_the_host_opens_regular_files_alone(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"content")
-    os.mkfifo(tmp_path / "pipe")
-    files, pipe = local_files(), str(tmp_path / "pipe")
-    for reading in (files.open, files.cat_file, lambda path: files.get_file(path, str(tmp_path / "copy"))):
-        with pytest.raises(NotRegular, match="it is a named pipe, not a file"):
-            reading(pipe)
-    assert files.cat_file(str(tmp_path / "a")) == b"content"
-    files.get_file(str(tmp_path / "a"), str(tmp_path / "copy"))
-    assert (tmp_path / "copy").read_bytes() == b"content"
 
 
 @pytest.fixture

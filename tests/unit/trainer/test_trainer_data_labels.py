@@ -14,7 +14,7 @@ from jobs.model.tasks import AnyTask
 from tests.datasets import open_dataset
 from tests.tfrecords import example, write
 from tests.unit.trainer.reading import read
-from trainer.data.classes import check_labels, class_names
+from trainer.data.classes import class_names
 from trainer.data.interfaces import Survey
 from trainer.data.opening import Dataset
 from trainer.errors import BadData
@@ -213,11 +213,3 @@ def test_strings_become_sorted_classes_and_an_integer_is_the_number_of_its_class
 def test_labels_that_make_no_classes_are_bad_data(labels: tuple[str | int, ...], sentence: str) -> None:
     with pytest.raises(BadData, match=sentence):
         class_names(survey_of(*labels), name="x")
-
-
-def test_a_part_may_lack_a_class_but_not_have_an_extra_one() -> None:
-    check_labels(survey_of("cat"), ("cat", "dog"), name="x")
-    with pytest.raises(BadData, match="x: the label 'cow' is not among the classes of the training data"):
-        check_labels(survey_of("cat", "cow"), ("cat", "dog"), name="x")
-    with pytest.raises(BadData, match="x: there is no sample at all"):
-        check_labels(survey_of(), ("cat", "dog"), name="x")

@@ -2,7 +2,6 @@
 
 import os
 import resource
-from collections import Counter
 from contextlib import closing
 from itertools import islice, pairwise
 from pathlib import Path
@@ -200,17 +199,6 @@ def test_rows_that_are_evaluated_again_are_not_read_again(root: Path) -> None:
     assert (evaluated(opened, ranks=1, per_rank=10)[0] == first).all()
 
 
-def test_fraction_takes_the_first_positions_of_the_part(root: Path) -> None:
-    opened = part("uneven.parquet", root, Selection("train", 0.1, 3))
-
-    def first(samples: int) -> set[int]:
-        return {int(row) for batch in opened.rows(0, samples, of=samples) for row in batch.features[:, 0]}
-
-    assert len(first(700)) == 700
-    assert first(700) < first(1400) < first(3168)
-    assert first(700) == set(ids(opened, schedule(700, per_rank=1)).ravel().tolist())
-
-
 @pytest.mark.parametrize("samples", [3200, 400])  # most rows of each row group, and few
 def test_values_of_rows_that_are_not_used_do_not_matter(tmp_path: Path, samples: int) -> None:
     table = numbered(4000)
@@ -246,24 +234,6 @@ def test_rows_that_are_sorted_by_label_come_out_mixed(
     assert (counts.std(0) < 4.5).all()  # of independent draws: 2.7
 
 
-def test_row_group_too_large_to_be_mixed_as_a_whole_is_logged(
-    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(windows, "WINDOW_BYTES", 600 * 8)
-    ids(part("sorted.parquet", root), schedule(4000), steps=1)
-    assert "row group 0 of sorted.parquet takes 0 MB in memory: rows are mixed with those" in capsys.readouterr().out
-
-
-groups_of = st.lists(st.integers(1, 60), min_size=1, max_size=12)
-
-
-def rows_of(stretch: Stretch, start: int, stop: int) -> list[int]:
-    """The numbers, in the collection, of the rows start..stop."""
-    bases = np.cumsum(stretch.spread.rows) - stretch.spread.rows
-    pieces = stretch.pieces(start, stop)
-    return [int(row) for piece in pieces for row in bases[piece.group] + np.flatnonzero(stretch.mask(piece))]
-
-
 @given(groups=st.lists(st.integers(20, 60), min_size=1, max_size=12), share=st.floats(0.1, 0.9))
 @settings(max_examples=40)
 def test_a_stretch_takes_its_share_of_every_row_group(groups: list[int], share: float) -> None:
@@ -273,24 +243,6 @@ def test_a_stretch_takes_its_share_of_every_row_group(groups: list[int], share: 
     few = np.flatnonzero(Spread(np.ones(1000, np.int64), 1).counts(10))  # from all over the data
     assert len(few) == 10
     assert np.diff([0, *few, 1000]).max() < 200
-
-
-@given(groups=groups_of, ranks=st.integers(1, 7), seed=st.integers(0, 9), share=st.floats(0.3, 1))
-@settings(max_examples=40)
-def test_a_pass_gives_each_row_to_one_rank(groups: list[int], ranks: int, seed: int, share: float) -> None:
-    spread = Spread(np.array(groups), 0)
-    stretch = Stretch(spread, 0, round(share * len(spread)))
-    bases = np.cumsum(spread.rows) - spread.rows
-    row_counts: Counter[int] = Counter()
-    sizes = []
-    for rank in range(ranks):
-        schedule = SampleSchedule(len(stretch), rank, ranks, per_rank=1, steps=1, seed=seed)
-        rank_pass = pass_of(stretch, schedule, epoch=3, number=1)
-        rows = [bases[piece.group] + np.flatnonzero(rank_pass.mask(piece)) for piece in rank_pass.pieces()]
-        row_counts.update(int(row) for of_piece in rows for row in of_piece)
-        sizes.append(sum(map(len, rows)))
-    assert row_counts == Counter(rows_of(stretch, 0, len(stretch)))
-    assert max(sizes) - min(sizes) <= 1
 
 
 def order_of(schedule: SampleSchedule, *, epoch: int, number: int, groups: Indices) -> list[Piece]:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from jobs.model.plan import SCALING_OF_OPTIMIZER, values_of_optimizer
+from jobs.model.plan import values_of_optimizer
 from jobs.model.recipe_fields import OPTIMIZERS
 from jobs.model.spec import Spec
 from tests.networks import facts, spec
@@ -24,10 +24,6 @@ Arrays = list[NDArray[np.float32]]
 def model_and_optimizer(asked: Spec) -> tuple[keras.Model, keras.optimizers.Optimizer]:
     model = build_model(asked, DIGITS)
     return model, build_optimizer(asked, settle_plan(asked, DIGITS.sizes, gpus=1), model)
-
-
-def test_the_plan_knows_every_optimizer() -> None:
-    assert sorted(OPTIMIZERS) == sorted(SCALING_OF_OPTIMIZER)
 
 
 @pytest.mark.parametrize("name", [*OPTIMIZERS, {"name": "sgd", "momentum": 0}])
