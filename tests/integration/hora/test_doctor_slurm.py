@@ -150,16 +150,6 @@ def test_all_that_a_node_lacks_is_named(cluster: Slurm, tmp_path: Path, monkeypa
     assert "test job" not in found
 
 
-def test_another_version_of_hora_is_named(cluster: Slurm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    other = tmp_path / "other" / "hora-9.dist-info"
-    other.mkdir(parents=True)
-    (other / "METADATA").write_text("Name: hora\nVersion: 9\n")
-    monkeypatch.setattr(check, "version", lambda name: "10")
-    monkeypatch.setenv("PYTHONPATH", str(other.parent))
-    (finding,) = [finding for finding in judged(facts()) if finding.level != "ok"]
-    assert finding.found == f"{PYTHON} on n2 has not Hora 10, but says: 9"
-
-
 @pytest.mark.parametrize(
     ("setting", "value", "check", "said"),
     [

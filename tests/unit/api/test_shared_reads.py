@@ -89,16 +89,3 @@ async def test_a_caller_that_gives_up_does_not_cancel_the_shared_read(
     assert await patient == "a1"
     with pytest.raises(asyncio.CancelledError):
         await impatient
-
-
-@played
-async def test_next_read_starts_later_after_many_callers_shared_one(
-    reads: Reads, shared: SharedReads[str, str]
-) -> None:
-    shared._EACH_S = shared._MOST_S = 1.0  # type: ignore[misc]
-    reads.let_go(2)
-    assert await asyncio.gather(*map(shared, "abc")) == ["a1", "b1", "c1"]
-    first = asyncio.create_task(shared("d"))
-    await asyncio.sleep(0.05)
-    assert await asyncio.gather(first, shared("e")) == ["d2", "e2"]
-    assert reads.keys_by_read == [["a", "b", "c"], ["d", "e"]]

@@ -92,17 +92,6 @@ def test_a_wrong_trace_is_refused(tmp_path: Path, rows: list[str], header: str, 
     assert says in str(refused.value)
 
 
-@pytest.mark.parametrize("argv", [["--hosts", "0"], ["--policies", "fair"], ["--preemption-s", "inf"], []])
-def test_wrong_replays_end_with_two(tmp_path: Path, argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    path = trace(tmp_path, "0,1,1") if argv else tmp_path / "missing.csv"
-    try:
-        code: object = main(["--trace", str(path), *argv])
-    except SystemExit as ended:
-        code = ended.code
-    assert code == 2
-    assert capsys.readouterr().err
-
-
 def test_starts_are_forecast_under_the_own_policies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One slot, and jobs that take as long as those before: the last ones are expected to wait about as they do."""
     path = trace(tmp_path, *(f"{90 * number},100,1" for number in range(60)))
