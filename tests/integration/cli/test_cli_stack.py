@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from hora.home import Home
 from hora.service import Service
 from hora.stack.control import Stack
 from hora.stack.processes import attempts_of
-from tests.commands import LONG, hora, hora_process
+from tests.commands import LONG, environment, hora, hora_process
 from tests.nvml import build_stub
 from tests.waiting import until
 
@@ -36,6 +38,25 @@ def test_keys_are_made_once_and_pass_the_doctor(short_folder: Path, monkeypatch:
     assert [finding.level for finding in ssh_keys()] == ["ok"]
     again = hora(short_folder, "keys", str(folder))
     assert (again.returncode, "is there already" in again.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "unused"),
+    [
+        ("print('0')", {"httpx2", "sqlalchemy", "psycopg", "pydantic", "rich.console", "plotille"}),
+        (
+            "print(hora.cli.app.main(['ls', '--json']))",
+            {"hora.cli.studies", "hora.cli.people", "hora.stack.local", "jobs.model.spec", "pydantic_settings"},
+        ),
+    ],
+    ids=["start", "ls"],
+)
+def test_the_command_line_imports_only_what_a_command_needs(stack: Stack, code: str, unused: set[str]) -> None:
+    code = f"import sys, hora.cli.app; {code}; print(sorted({unused} & set(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(stack.home), capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-2:] == ["0", "[]"]
 
 
 def test_down_stops_a_running_job_and_all_parts_that_up_started(short_folder: Path) -> None:

@@ -240,6 +240,24 @@ def test_an_action_runs_again_only_when_its_disk_has_more_space(disk: Path, monk
         wait_for_space((disk / "none" / "file").touch, waited, within_s=60, folder=disk)
 
 
+def test_an_action_runs_again_after_another_process_took_space_and_returned_a_part_of_it(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(space, "_LOOK_S", 0.001)
+    fills: list[Path] = []
+
+    def write() -> None:
+        if not fills:
+            fills.append(fill_up(disk))
+        (disk / "file").write_bytes(b"x" * 5000)
+
+    def waited(_: float) -> None:
+        os.truncate(fills[0], 2**19)
+
+    wait_for_space(write, waited, within_s=10, folder=disk)
+    assert (disk / "file").stat().st_size == 5000
+
+
 def test_the_disk_cache_is_read_on_a_disk_that_was_made_read_only(disk: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"data" * 1000)

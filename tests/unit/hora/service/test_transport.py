@@ -104,3 +104,11 @@ def test_quota_conflict_raises_quota_exceeded() -> None:
     with pytest.raises(Conflict) as caught:
         client.pause("a")
     assert not isinstance(caught.value, QuotaExceeded)
+
+
+@pytest.mark.parametrize(("url", "needed"), [("http://hora.test", False), ("HTTP://x", False), ("HTTPS://x", True)])
+def test_certificates_are_loaded_only_for_https(url: str, needed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[bool] = []
+    monkeypatch.setattr(httpx, "Client", lambda **options: requests.append(options["verify"]))
+    Service(url)
+    assert requests == [needed]
