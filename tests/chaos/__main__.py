@@ -44,7 +44,7 @@ def main() -> int:
         jobs = arguments.jobs or (16 if arguments.shares else 40)
         plan = shares_script_of if arguments.shares else script_of
         script = plan(seed, jobs=jobs, disturbances=arguments.disturbances or len(harms), harms=harms)
-        if run_round(script, folder / "chaos", say=lambda line: print(line, flush=True)).failures:
+        if run_round(script, folder / "chaos", say=lambda line: print(line, flush=True)):
             failed[seed] = folder
         else:
             shutil.rmtree(folder, ignore_errors=True)

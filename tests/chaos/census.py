@@ -105,9 +105,6 @@ class Census(threading.Thread):
     def __init__(self, homes: Sequence[Path], slots: Callable[[], Mapping[tuple[str, int], frozenset[Slot]]]) -> None:
         super().__init__(name="census", daemon=True)
         self.violations: dict[str, None] = {}  # the keys are the sentences, each once, oldest first
-        self.looks = 0
-        self.longest_gap_s = 0.0
-        self.most_ranks = 0
         self._homes = homes
         self._slots = slots
         self._awake_since: dict[ProcessId, float] = {}
@@ -115,11 +112,8 @@ class Census(threading.Thread):
 
     def run(self) -> None:
         """Look once a period."""
-        before = time.monotonic()
         while not self._ended.wait(PERIOD_S):
             self.look()
-            now = time.monotonic()
-            self.longest_gap_s, before = max(self.longest_gap_s, now - before), now
 
     def stop(self) -> None:
         """End after the current look."""
@@ -129,10 +123,7 @@ class Census(threading.Thread):
     def look(self) -> None:
         """Look at all processes once, and note the forbidden pairs."""
         marked = [process for process in processes_of(*self._homes) if process.job_id]
-        ranks = [process for process in marked if process.role == "rank"]
-        self.looks += 1
-        self.most_ranks = max(self.most_ranks, len(ranks))
-        training = [rank for rank in ranks if self._is_awake(rank)]
+        training = [process for process in marked if process.role == "rank" and self._is_awake(process)]
         for first, second in twice_at_once(training):
             if all(process.process_id.is_alive and not process.is_stopped for process in (first, second)):
                 self.violations.setdefault(f"two attempts of one job train at once: {first} and {second}")

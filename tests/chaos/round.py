@@ -1,14 +1,12 @@
 """One round of chaos: its own site, its people, the monkey, and the checks during the round and after it.
 
-Called by `python -m tests.chaos` and by the test beside it.
+Called by `python -m tests.chaos`.
 """
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 from hora.service import HoraError, Service
@@ -42,35 +40,18 @@ TIMES = {
 }
 
 
-@dataclass(frozen=True)
-class Round:
-    """The result of a round."""
-
-    seed: int
-    failures: Sequence[str]  # a sentence for each; empty if all checks passed
-    lines: Sequence[str]  # the printed report
-    took_s: float
-
-
-def run_round(script: Script, folder: Path, *, say: Callable[[str], None] = lambda _: None) -> Round:
-    """Run a round on a site below `folder`, and check the result."""
-    begun, lines = time.monotonic(), []
-
-    def report(line: str) -> None:
-        lines.append(line)
-        say(line)
-
-    report(f"seed {script.seed}: {len(script.jobs)} jobs, {len(script.disturbances)} disturbances, in {folder}")
+def run_round(script: Script, folder: Path, *, say: Callable[[str], None]) -> list[str]:
+    """Run a round on a site below `folder`. Returns a sentence for each failed check."""
+    say(f"seed {script.seed}: {len(script.jobs)} jobs, {len(script.disturbances)} disturbances, in {folder}")
     site = Site(folder, TIMES | shares.SETTINGS, shares.SLOTS) if script.owners else Site(folder, TIMES)
     with site:
-        failures = _run_on(site, script, report)
+        failures = _run_on(site, script, say)
     failures += [f"after the stage's end {sentence}" for sentence in verdict.processes_left(site.homes)]
-    took_s = time.monotonic() - begun
-    report(f"seed {script.seed}: {'; '.join(failures) if failures else 'all checks passed'} ({took_s:.0f} s)")
-    return Round(script.seed, failures, lines, took_s)
+    say(f"seed {script.seed}: {'; '.join(failures) if failures else 'all checks passed'}")
+    return failures
 
 
-def _run_on(site: Site, script: Script, report: Callable[[str], None]) -> list[str]:
+def _run_on(site: Site, script: Script, say: Callable[[str], None]) -> list[str]:
     with ExitStack() as end:
         services = [end.enter_context(Service(api.stack.url, site.token, timeout_s=5)) for api in site.apis]
         with connect(site.database_url) as connection, connection.transaction():
@@ -94,18 +75,15 @@ def _run_on(site: Site, script: Script, report: Callable[[str], None]) -> list[s
         for person in people:
             person.start()
         library = Library(site.datasets, clients[None])
-        Monkey(site, stage, script, library, lease_s=LEASE_S, say=report).run()
-        report(f"{stage.elapsed_s:6.1f} s: the disturbances are over at {stage.position:.2f}")
+        Monkey(site, stage, script, library, lease_s=LEASE_S, say=say).run()
+        say(f"{stage.elapsed_s:6.1f} s: the disturbances are over at {stage.position:.2f}")
         failures = _unsettled(stage, people, library)
-        report(f"{stage.elapsed_s:6.1f} s: every job is over, or paused" if not failures else "not every job has ended")
+        say(f"{stage.elapsed_s:6.1f} s: every job is over, or paused" if not failures else "not every job has ended")
         failures += _failed_checks(site, stage, services[0], people, library, undisturbed)
         if undisturbed is not None:
             turns = shares.turns(services[0], people)
-            report(f"{len(turns)} attempts made room by fair shares: {'; '.join(turns)}")
+            say(f"{len(turns)} attempts made room by fair shares: {'; '.join(turns)}")
             failures += [] if turns else ["no attempt made room by fair shares"]
-        report(_summary(services[0]))
-        report(f"{census.looks} looks at the processes, {census.longest_gap_s:.1f} s apart at most,"
-               f" {census.most_ranks} ranks at once at most")  # fmt: skip
         return [*census.violations, *failures]
 
 
@@ -147,7 +125,6 @@ def _failed_checks(
         job = jobs.get(person.job_id or "")
         if job is not None:
             failures += verdict.wrong_status(person, job)
-            failures += verdict.forbidden_moves(person.planned.name, job, client.events(job["id"]))
             failures += verdict.disk_faults_that_count(person.planned.name, client.attempts(job["id"]))
     failures += verdict.curves_of(client, people, jobs)
     failures += [] if undisturbed is None else undisturbed.losses(people, jobs)
@@ -170,13 +147,3 @@ def _left_after(limit_s: float, check: Callable[[], list[str]]) -> list[str]:
         if not failures or time.monotonic() > give_up_at:
             return failures
         time.sleep(0.1)
-
-
-def _summary(client: Service) -> str:
-    """The statuses of the jobs, and the end reasons of their attempts."""
-    jobs = list(client.jobs())
-    statuses = Counter(job["status"] for job in jobs)
-    reasons = Counter(attempt["end_reason"] for job in jobs for attempt in client.attempts(job["id"]))
-    count = sum(reasons.values())
-    ends = ", ".join(f"{reason} {times}" for reason, times in reasons.most_common())
-    return f"{', '.join(f'{times} {status}' for status, times in statuses.items())}; {count} attempts: {ends}"

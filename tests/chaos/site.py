@@ -6,11 +6,12 @@ disk for the files of its jobs. Nothing is shared but the database, the broker a
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from unittest.mock import patch
 
 from hora.service import Service
 from hora.stack.control import Stack
@@ -108,7 +109,8 @@ class Site:
         return member
 
     def _start(self, stack: Stack, opened: ExitStack, variables: Mapping[str, str]) -> None:
-        with _environment({**self._times, **variables}):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HORA_")}
+        with patch.dict(os.environ, {**kept, **self._times, **variables}, clear=True):
             stack.start(stays=False)
         opened.callback(stack.stop)
 
@@ -132,17 +134,3 @@ class Site:
     def _of_clock(clock: Clock) -> dict[str, str]:
         paths = [str(clock.folder), *filter(None, [os.environ.get("PYTHONPATH")])]
         return {**clock.environment, "PYTHONPATH": os.pathsep.join(paths)}
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Set these variables, and for the rest of the names none that a person's own stack has."""
-    before = dict(os.environ)
-    for name in [name for name in os.environ if name.startswith("HORA_")]:
-        del os.environ[name]
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -1,29 +1,13 @@
 """A seed determines a whole round, and the checks after it find what is wrong in it."""
 
 from itertools import product
-from typing import Any
 
 import pytest
 
 from jobs.model.spec import spec_from
 from tests.chaos.script import Harm, Moment, script_of
 from tests.chaos.shares import shares_script_of
-from tests.chaos.verdict import broken_curve, different_curves, disk_faults_that_count, forbidden_moves
-
-
-def _history(*kinds: str, attempt: int = 1, **data: object) -> list[dict[str, Any]]:
-    return [{"id": i, "kind": kind, "attempt": attempt, "data": data} for i, kind in enumerate(kinds)]
-
-
-def test_a_history_that_breaks_the_table_of_states_is_reported() -> None:
-    whole = _history("submitted", "placed", "launched", "rank_started", "rank_started", "epoch_ended", "attempt_ended",
-                     "ended", status="succeeded")  # fmt: skip
-    assert forbidden_moves("job", {"status": "succeeded"}, whole) == []
-    assert forbidden_moves("job", {"status": "failed"}, whole) == ["job is failed, its history ends in succeeded"]
-    never_started = _history("submitted", "placed", "ended", status="succeeded")
-    assert "from launching to succeeded" in forbidden_moves("job", {"status": "succeeded"}, never_started)[0]
-    twice = _history("submitted", "placed", "rank_started", "requeued", "requeued")
-    assert "from queued to queued" in forbidden_moves("job", {"status": "queued"}, twice)[0]
+from tests.chaos.verdict import broken_curve, different_curves, disk_faults_that_count
 
 
 def test_a_curve_with_missing_or_repeated_epochs_or_that_differs_from_its_kind_is_reported() -> None:
@@ -48,28 +32,24 @@ def test_a_restart_that_a_full_disk_used_up_is_reported() -> None:
 
 @pytest.mark.parametrize("jobs", [40, 20], ids=["by hand", "in the suite"])
 def test_every_round_includes_all_kinds_of_harm_wishes_and_jobs_and_its_seed_determines_it(jobs: int) -> None:
-    scripts = [script_of(seed, jobs=jobs) for seed in range(20)]
-    assert scripts == [script_of(seed, jobs=jobs) for seed in range(20)]
-    assert len({script.disturbances for script in scripts}) == 20
-    for script in scripts:
+    for seed in range(20):
+        script = script_of(seed, jobs=jobs)
+        assert script == script_of(seed, jobs=jobs) != script_of(seed + 1, jobs=jobs)
         assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
         wishes = [job.wish for job in script.jobs if job.wish is not None]
         assert {(wish.action, wish.moment) for wish in wishes} == set(product(("cancel", "pause"), Moment))
-        pauses = [wish.resume_after_s for wish in wishes if wish.action == "pause"]
-        assert (pauses.count(None), len(pauses) >= jobs // 7) == (1, True)
+        assert [wish.resume_after_s for wish in wishes if wish.action == "pause"].count(None) == 1
         assert {job.spec["gpus"] for job in script.jobs} == {1, 2}
         assert {90} < {job.spec["priority"] for job in script.jobs}
         assert any(job.submit_twice for job in script.jobs)
-        for number, job in enumerate(script.jobs):
-            assert spec_from(job.spec).name == job.name == f"chaos-{number:02d}"
+        for job in script.jobs:
+            assert spec_from(job.spec).name == job.name
             assert job.at < sum(other.at == 0.0 for other in script.jobs) / jobs, "the round never gets there"
 
 
 def test_users_who_share_have_alike_jobs_of_one_priority_and_one_user_comes_first() -> None:
     for seed in range(20):
         script = shares_script_of(seed, jobs=16, disturbances=len(Harm), harms=tuple(Harm))
-        assert script == shares_script_of(seed, jobs=16, disturbances=len(Harm), harms=tuple(Harm))
-        assert {disturbance.harm for disturbance in script.disturbances} == set(Harm)
         assert script.owners == {"ann", "ben", "cara"}
         assert {job.owner for job in script.jobs if job.at == 0.0} == {"ann"}
         kinds = {job.kind: {**job.spec, "name": ""} for job in script.jobs}

@@ -132,16 +132,18 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.stdin.close()
 
 
-def _census(home: Path, *shares: tuple[str, int, int]) -> Census:
-    """A census of attempts `(job, number, slot)`."""
-    return Census([home], lambda: {(job, number): frozenset({("here", slot)}) for job, number, slot in shares})
-
-
-def test_two_attempts_of_a_job_are_noted_when_both_train_but_not_while_one_is_stopped(
+def test_two_attempts_of_a_job_or_on_a_slot_are_noted_but_a_stopped_rank_does_not_train(
     tmp_path: Path, start: Start
 ) -> None:
-    census = _census(tmp_path, ("job", 1, 0), ("job", 2, 1))
-    first, _second, _of_another_job = start("job.1", 0), start("job.2", 0), start("other.1", 0)
+    slots = {("job", 1): 0, ("job", 2): 1, ("other", 1): 2, ("third", 1): 2}
+    census = Census([tmp_path], lambda: {attempt: frozenset({("here", slot)}) for attempt, slot in slots.items()})
+    first = start("job.1", 1)
+    (process,) = processes_of(tmp_path)
+    assert (process.process_id.pid, process.role, process.rank) == (first.pid, "rank", 1)
+    assert (process.job_id, process.attempt) == ("job", 1)
+    assert processes_of(tmp_path / "another") == []
+    start("job.2", 0)
+    other = start("other.1", 0)
     os.kill(first.pid, signal.SIGSTOP)
     until(lambda: any(process.is_stopped for process in processes_of(tmp_path)))
     census.look()
@@ -153,18 +155,8 @@ def test_two_attempts_of_a_job_are_noted_when_both_train_but_not_while_one_is_st
         return bool(census.violations)
 
     until(noted, what="the note, once it is awake for long enough")
-    assert ["two attempts of one job train at once" in what for what in census.violations] == [True]
-
-
-def test_two_attempts_on_one_slot_are_noted_even_when_one_is_stopped(tmp_path: Path, start: Start) -> None:
-    census = _census(tmp_path, ("one", 3, 0), ("other", 1, 0), ("third", 1, 1))
-    first = start("one.3", 1)
-    (process,) = processes_of(tmp_path)
-    assert (process.process_id.pid, process.role, process.rank) == (first.pid, "rank", 1)
-    assert (process.job_id, process.attempt) == ("one", 3)
-    assert processes_of(tmp_path / "another") == []
-    for mark in ("other.1", "third.1"):
-        start(mark, 0)
-    os.kill(first.pid, signal.SIGSTOP)
+    os.kill(other.pid, signal.SIGSTOP)  # it still has its slot
+    start("third.1", 0)
     census.look()
-    assert ["two attempts are on one slot at once" in what for what in census.violations] == [True]
+    said = ("two attempts of one job train at once", "two attempts are on one slot at once")
+    assert [words in what for words, what in zip(said, census.violations, strict=True)] == [True, True]

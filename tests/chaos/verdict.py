@@ -12,13 +12,12 @@ from pathlib import Path
 import psycopg
 
 from hora.service import Json, Service
-from jobs.model.states import NEXT, EndReason, Status
+from jobs.model.states import EndReason
 from tests.chaos.census import processes_of
 from tests.chaos.people import Person
 
 _SAME_WITHIN = 0.02  # the relative difference between losses of one kind; ranks sum in any sequence
 _NO_SPACE = re.compile("no space left|errno 28|disk is full", re.IGNORECASE)
-_TO_STATUS = {"submitted": "queued", "placed": "launching", "requeued": "queued"}
 
 
 def lost_jobs(people: Sequence[Person], jobs: Sequence[Json]) -> list[str]:
@@ -46,28 +45,6 @@ def wrong_status(person: Person, job: Json) -> list[str]:
     if status == expected:
         return []
     return [f"{name} ({job['id']}) is {status}, not {expected}: {job['end_reason']}, {job['error']}"]
-
-
-def forbidden_moves(name: str, job: Json, events: Sequence[Json]) -> list[str]:
-    """Moves of a history that the table of states forbids, and a last status that is not the job's status."""
-    status, placed_attempt, sentences = None, None, []
-    for event in events:
-        to = _TO_STATUS.get(event["kind"])
-        if event["kind"] == "placed":
-            placed_attempt = event["attempt"]  # it waits for its first rank; a late event may be of an earlier attempt
-        elif event["kind"] == "rank_started" and event["attempt"] == placed_attempt:
-            to, placed_attempt = "running", None
-        elif event["kind"] == "ended":
-            to = event["data"]["status"]
-        if to is None:
-            continue
-        if (to != "queued") if status is None else (Status(to) not in NEXT[Status(status)]):
-            sentences.append(f"{name}'s history goes from {status} to {to} with event {event['id']} ({event['kind']})")
-        status = to
-    return [
-        *sentences,
-        *([] if status == job["status"] else [f"{name} is {job['status']}, its history ends in {status}"]),
-    ]
 
 
 def broken_curve(name: str, epochs: int, series: Sequence[Json]) -> list[str]:

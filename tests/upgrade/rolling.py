@@ -20,7 +20,7 @@ import psycopg
 from hora.service import HoraError, Json, Service
 from hora.stack.control import Stack
 from tests.chaos.census import processes_of
-from tests.chaos.verdict import broken_curve, forbidden_moves
+from tests.chaos.verdict import broken_curve
 from tests.chaos.witness import call_witness, late_points, notes_of, unfinished
 from tests.upgrade.versions import NEW, Version
 from tests.waiting import until
@@ -109,7 +109,6 @@ class Upgrade:
             failures += broken_curve(
                 name, _last_epoch(series) if job["id"] == self._long_job else _SHORT_EPOCHS, series
             )
-            failures += forbidden_moves(name, job, api.events(job["id"]))
         with psycopg.connect(self._services.database_url, autocommit=True) as connection:
             failures += notes_of(connection) + late_points(connection) + unfinished(connection)
         return failures
