@@ -6,17 +6,15 @@ request and the seed make the request again, apart from the texts of earlier ans
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import httpx2
 
 from tests.code import archive_of
 from tests.fuzz.answers import fault_of, noun_of, remember_texts
-from tests.fuzz.texts import ODD, TEXTS, Text, damaged, one_of, remember, seen, some_headers, with_checksum
+from tests.fuzz.texts import ODD, TEXTS, damaged, one_of, seen, some_headers
 
 _METHODS = ("get", "post", "put", "patch", "delete")
 _INTEGERS = [-1, 0, 1, 2, 3, 10, 100, 1000, 10_001, 2**31, 2**53, 2**63, 2**64, 10**30]
@@ -25,25 +23,19 @@ _MOMENTS = one_of(
     "2030-01-31T09:00:00Z", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "99999-01-01T00:00:00Z",
     "2030-01-31T09:00:00+99:99", "2030-01-31", "٢٠٣٠-01-31T09:00:00Z", "2030-02-30T00:00:00Z", "1e3", "-1",
 )  # fmt: skip
-_FIELDS_OF_SPECS = ["dataset", "dataset.source", "dataset.validation", "dataset.image_size", "model", "model.weights",
-                    "batch_size", "gpus", "learning_rate", "name", "labels", "epocs", "", "dataset.x.y", "code",
-                    "command"]  # fmt: skip
+_SPEC = {"dataset": "digits", "model": "mlp", "epochs": 1}
+_STUDY = {"base": _SPEC, "grid": {"batch_size": [16, 32]}}
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A request to send."""
 
     method: str
     path: str
     operation: str
-    query: list[tuple[str, str]] = field(default_factory=list)
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-
-    def __str__(self) -> str:
-        body = b"" if self.body is None else self.body[:600]
-        return f"{self.method} {self.path} {self.query} {self.headers} {body.decode(errors='replace')}"
+    query: list[tuple[str, str]]
+    headers: dict[str, str]
+    body: bytes | None
 
 
 class Requests:
@@ -77,11 +69,10 @@ class Requests:
         for parameter in operation.get("parameters", []):
             name, schema = parameter["name"], parameter["schema"]
             if parameter["in"] == "path":
-                value = self._path_value(random, path, name, schema)
+                value = self._path_value(random, path, schema)
                 path = path.replace(f"{{{name}}}", quote(value, safe="/" if random.random() < 0.5 else ""))
             elif random.random() < (0.97 if parameter["required"] else 0.35):
-                is_cursor = name == "cursor" and random.random() < 0.3
-                values = with_checksum(_list_of(path))(random) if is_cursor else self._value(random, schema)
+                values = self._value(random, schema)
                 if parameter["in"] == "header":
                     headers[name] = str(values)
                 else:
@@ -89,51 +80,31 @@ class Requests:
         body = None
         if content := operation.get("requestBody", {}).get("content"):
             media_type = random.choice(sorted(content))
-            body = self._body(random, operation["operationId"], media_type, content[media_type])
+            body = self._body(random, operation["operationId"], media_type, content[media_type]["schema"])
             headers = {"Content-Type": media_type, **headers}
         return Request(method.upper(), path, operation["operationId"], query, headers, body)
 
-    def _path_value(self, random: Random, path: str, name: str, schema: dict[str, Any]) -> str:
+    def _path_value(self, random: Random, path: str, schema: dict[str, Any]) -> str:
         if "format" in schema:
             return TEXTS[schema["format"]](random) or "x"
         known = seen(f"{noun_of(path)}-id", "x", "digits", "default", "admin")
         return (known if random.random() < 0.8 else damaged(known))(random) or "x"
 
-    def _body(self, random: Random, operation: str, media_type: str, content: dict[str, Any]) -> bytes:
+    def _body(self, random: Random, operation: str, media_type: str, schema: dict[str, Any]) -> bytes:
         if "json" not in media_type:
             return random.randbytes(random.choice([0, 1, 100]))
-        value = self._value(random, content["schema"])
-        if operation == "submit_study":
-            value = {"base": self._value(random, self._schemas["Spec"]), "grid": self._grid(random)}
-        elif operation == "submit_job" and isinstance(value, dict) and random.random() < 0.4:
-            value = self._script(random, value)
-        elif operation == "clone_job" and random.random() < 0.7:
-            value = self._value(random, self._schemas["Spec"])
-        if random.random() < 0.05:
-            value = random.choice([[], None, 5, "x", {}, {"a": {}}, [[[]]]])
+        value = self._value(random, schema)
+        if random.random() < 0.7 and isinstance(value, dict):  # so that not all is refused for its first field
+            script = {"code": TEXTS["digest"](random), "command": ["python", "train.py"]}
+            right = {"submit_job": random.choice([_SPEC, script]), "submit_study": _STUDY}.get(operation, {})
+            value = right | dict(random.sample(list(value.items()), min(len(value), 2 if right else len(value))))
         text = json.dumps(value, ensure_ascii=random.random() < 0.5).encode(errors="surrogatepass")
         return text if random.random() < 0.97 else text[: random.randint(0, len(text))] + b"\xff"
-
-    def _script(self, random: Random, value: dict[str, Any]) -> dict[str, Any]:
-        """The spec with what a script needs, and without what it may not have."""
-        spec = self._schemas["Spec"]["properties"]
-        needed = {name: self._value(random, spec[name]) for name in ("code", "command")}
-        other = random.choice(["params", "env", "environment", "requirements", "goal"])
-        kept = {name: inner for name, inner in value.items() if name not in ("dataset", "model")}
-        return kept | needed | {other: self._value(random, spec[other])}
-
-    def _grid(self, random: Random) -> dict[str, Any]:
-        fields = random.sample(_FIELDS_OF_SPECS, random.randint(0, 2))
-        spec = self._schemas["Spec"]["properties"]
-        return {
-            name: [self._value(random, spec.get(name, spec["dataset"])) for _ in range(random.randint(0, 3))]
-            for name in fields
-        }
 
     def _value(self, random: Random, schema: dict[str, Any]) -> Any:  # noqa: PLR0911 - one line for each type
         """A value of a schema; in one of fifty cases of another one."""
         if random.random() < 0.02:
-            return random.choice([None, True, -1, 1e300, "x", random.choice(ODD), [], {}])
+            return random.choice([None, True, -1, 1e300, "x", random.choice(ODD), [], {}, [[[]]]])
         if "$ref" in schema:
             return self._value(random, self._schemas[schema["$ref"].rpartition("/")[2]])
         if parts := schema.get("anyOf") or schema.get("oneOf"):
@@ -159,17 +130,13 @@ class Requests:
 
     def _object(self, random: Random, schema: dict[str, Any]) -> dict[str, Any]:
         """The required fields, and few others: each more is one more chance of being refused for it."""
-        properties = schema.get("properties", {})
-        required = schema.get("required", [])
+        properties, required = schema.get("properties", {}), schema.get("required", [])
         others = [name for name in properties if name not in required]
         names = [*required, *random.sample(others, min(len(others), random.choice([0, 0, 0, 1, 1, 2])))]
-        return {name: self._value(random, properties[name]) for name in names if name in properties}
-
-
-def _list_of(path: str) -> Text:
-    """What the cursors of most lists belong to: `hosts`, or `events ID` for /v1/jobs/ID/events."""
-    noun, *rest = path.split("/")[2:]
-    return one_of(" ".join(reversed(rest)) or noun)
+        found = {name: self._value(random, properties[name]) for name in names if name in properties}
+        if isinstance(any_other := schema.get("additionalProperties"), dict):
+            found |= {TEXTS["field"](random): self._value(random, any_other) for _ in range(random.randint(0, 2))}
+        return found
 
 
 def _in_path(operation: dict[str, Any]) -> list[dict[str, Any]]:
@@ -197,9 +164,7 @@ def faults(
     number, ends_at = 0, time.monotonic() + seconds
     with httpx2.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
         requests = Requests(client.get("/openapi.json").raise_for_status().json(), without=without)
-        for request in _first():
-            _sent(client, request)
-        _send_code(client)
+        _fill(client)
         while time.monotonic() < ends_at and len(fault_of_operation) < most:
             number += 1
             request = requests.make(Random(f"{seed} {number}"))  # noqa: S311 - the same with each run
@@ -209,39 +174,29 @@ def faults(
     return list(fault_of_operation.values()), number
 
 
-def _first() -> Iterator[Request]:
-    """Rows to ask for, and lists that have a second page."""
-    spec = {"dataset": "digits", "model": "mlp", "epochs": 1}
-    as_json = {"Content-Type": "application/json"}
-    study, upload = {"base": spec, "grid": {"batch_size": [16, 32]}}, {"filename": "chips.zip", "size_bytes": 10}
+def _fill(client: httpx2.Client) -> None:
+    """Make rows to ask for, lists that have a second page, and code that specs can name."""
+    archive = archive_of()
+    new = {"filename": "code.tar.gz", "size_bytes": len(archive), "purpose": "code"}
+    upload_id = client.post("/v1/uploads", json=new).raise_for_status().json()["id"]
+    content, octets = f"/v1/uploads/{upload_id}/content?offset=0", {"Content-Type": "application/octet-stream"}
+    client.put(content, content=archive, headers=octets).raise_for_status()
     for path, document in (
-        ("/v1/jobs", spec), ("/v1/jobs", spec), ("/v1/studies", study), ("/v1/uploads", upload),
-        ("/v1/projects", {"name": "vision"}), ("/v1/webhooks", {"url": "https://example.com/hook"}),
+        ("/v1/code", {"upload": upload_id}), ("/v1/jobs", _SPEC), ("/v1/jobs", _SPEC), ("/v1/studies", _STUDY),
+        ("/v1/uploads", {"filename": "chips.zip", "size_bytes": 10}), ("/v1/projects", {"name": "vision"}),
+        ("/v1/webhooks", {"url": "https://example.com/hook"}),
     ):  # fmt: skip
-        yield Request("POST", path, "first", headers=as_json, body=json.dumps(document).encode())
+        remember_texts(path, client.post(path, json=document).content, None)
     for path in ("/v1/jobs", "/v1/projects", "/v1/models", "/v1/datasets"):
-        yield Request("GET", path, "first", [("limit", "1")])
-
-
-def _send_code(client: httpx2.Client) -> None:
-    """An archive that specs can name, and an upload that can become one."""
-    for number in range(2):
-        archive = archive_of({"train.py": str(number)})
-        new = {"filename": "code.tar.gz", "size_bytes": len(archive), "purpose": "code"}
-        upload_id = client.post("/v1/uploads", json=new).raise_for_status().json()["id"]
-        remember("upload-id", upload_id)
-        content, octets = f"/v1/uploads/{upload_id}/content?offset=0", {"Content-Type": "application/octet-stream"}
-        client.put(content, content=archive, headers=octets).raise_for_status()
-        if number == 0:
-            sent = client.post("/v1/code", json={"upload": upload_id}).raise_for_status()
-            remember_texts("/v1/code", sent.content, None)
+        remember_texts(path, client.get(path, params={"limit": 1}).content, None)
 
 
 def _sent(client: httpx2.Client, request: Request) -> str | None:
     """Send a request. Returns what is wrong with the answer. Of a stream only the first piece is read."""
+    headers = {name: value.encode("latin-1", errors="ignore") for name, value in request.headers.items()}
     try:
         with client.stream(
-            request.method, request.path, params=request.query, headers=_encoded(request.headers), content=request.body
+            request.method, request.path, params=request.query, headers=headers, content=request.body
         ) as answer:
             media_type = answer.headers.get("Content-Type", "")
             if media_type.startswith("text/event-stream"):
@@ -254,7 +209,3 @@ def _sent(client: httpx2.Client, request: Request) -> str | None:
         return f"no answer: {error!r}"
     remember_texts(request.path, content, answer.headers.get("ETag"))
     return fault_of(answer.status_code, content, media_type)
-
-
-def _encoded(headers: dict[str, str]) -> dict[str, bytes]:
-    return {name: value.encode("latin-1", errors="ignore") for name, value in headers.items()}
