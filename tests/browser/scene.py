@@ -1,12 +1,10 @@
 """The jobs of a team: jobs of several people that ended in different ways, a study, a running job and waiting jobs.
 
-`python -m tests.browser.scene URL TOKEN` fills a new stack of this machine with two CPU slots, in about three minutes.
 The screenshots show all of it. The browser tests use a few parts, or all of it with shorter jobs.
 """
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -209,13 +207,3 @@ def wait_for_epochs(service: Service, job_id: str, *, epochs: int, within_s: flo
         return (job["progress"] or {}).get("epoch", 0) > epochs
 
     until(far_enough, within_s=within_s, what=f"epoch {epochs} of {job_id}")
-
-
-def main(url: str, token: str) -> None:
-    """Fill the stack at that address."""
-    with team_at(url, token) as team:
-        fill(team)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

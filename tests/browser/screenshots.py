@@ -2,8 +2,7 @@
 
 All pictures go to `screenshots/`: light and dark, 1440x900 and 390x844, each page in its full height. The pictures
 that the documents show also go to `docs/screenshots/`, with the height of the window and few colours, so that they stay
-small. The pages show the jobs of `tests.browser.scene`. `--url` and `--token` name a stack that has these jobs already.
-Without them a new stack is filled first, which takes four minutes.
+small. The pages show the jobs of `tests.browser.scene`: a new stack is filled first, which takes four minutes.
 """
 
 import argparse
@@ -88,12 +87,9 @@ def main() -> int:
     """Take the pictures that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots", description=__doc__)
     parser.add_argument("view", nargs="*", help=f"of: {', '.join(VIEWS)}")
-    parser.add_argument("--url")
-    parser.add_argument("--token")
     arguments = parser.parse_args()
-    service = _scene() if arguments.url is None else Service(arguments.url, arguments.token)
-    with service as connection, chromium() as browser:
-        take(browser, connection, arguments.view or list(VIEWS))
+    with _scene() as service, chromium() as browser:
+        take(browser, service, arguments.view or list(VIEWS))
     return 0
 
 

@@ -57,13 +57,3 @@ def test_the_page_of_the_api_loads_nothing_from_elsewhere_and_uses_the_session(p
     assert f"{site.url}/docs/swagger-ui-bundle.js" in addresses
     # Swagger UI contains its pictures as data: addresses.
     assert [address for address in addresses if not address.startswith((f"{site.url}/", "data:"))] == []
-
-
-def test_an_operation_is_tried_out_with_a_token(stranger: Page, site: Site) -> None:
-    stranger.goto("/docs")
-    stranger.get_by_role("button", name="Authorize").first.click()
-    stranger.get_by_label("auth-bearer-value").fill(str(site.token))
-    stranger.get_by_role("button", name="Apply credentials").click()
-    stranger.get_by_role("button", name="Close").click()
-
-    expect(try_out(stranger)).to_contain_text('"scope": "admin"')

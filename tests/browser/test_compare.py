@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from bench.telemetry import a_job
 from hora.service import Service
 from jobs.db.tables import Attempt, Job
-from jobs.telemetry.ingest import MetricRow, SampleRow, store_metrics, store_samples
+from jobs.telemetry.ingest import MetricRow, store_metrics
 from tests.browser.conftest import PATIENCE_MS, Site, StartApi, Troubles
 from tests.code import store_code
 from tests.stored_runs import sessions_on
@@ -191,27 +191,6 @@ def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Site
     expect(changes.get_by_text("-rate = 1", exact=True)).to_be_visible()
     expect(changes.get_by_text("+rate = 2", exact=True)).to_be_visible()
     expect(code.get_by_text("same.py")).to_have_count(0)
-
-
-def test_utilization_is_read_when_it_is_opened_and_has_a_line_of_each_run(page: Page, site: Site) -> None:
-    run = "run000000000"
-    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
-        rows = [
-            SampleRow(run, 1, slot, _NOW + timedelta(seconds=second), "h", slot, None, None, {"gpu_percent": use})
-            for slot, use in ((0, 40.0), (1, 60.0))
-            for second in range(5)
-        ]
-        store_samples(session, rows)
-    requests: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(f"/compare?jobs={run},run100000000&m=loss")
-    expect(page.get_by_role("figure", name="loss")).to_contain_text("1 run 0")
-    assert not [url for url in requests if "utilization" in url]
-    page.get_by_role("button", name="Show utilization").click()
-    part = page.get_by_role("region", name="Utilization")
-    expect(part).to_contain_text("Without samples: 2 run 1.")
-    expect(part.get_by_role("figure")).to_have_count(1)
-    expect(part.get_by_role("figure", name="GPU utilization")).to_contain_text("50 % (40 % to 60 %), n 2")
 
 
 def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Site) -> None:

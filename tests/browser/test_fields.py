@@ -90,45 +90,6 @@ def test_conditions_are_built_with_the_keyboard_changed_at_their_chips_and_undon
     expect_jobs(page, 1, 2, 5, 8, 11)
 
 
-def test_a_wrong_condition_says_why_at_its_line(page: Page, troubles: Troubles) -> None:
-    troubles.allowed.append("422")
-    page.goto("/?where=gpus+>+1&where=metrics.val_loss+<+low")
-    page.get_by_role("button", name=re.compile("^metrics.val_loss")).click()
-    alert = line(page, 2).get_by_role("alert")
-    expect(alert).to_contain_text("low")
-    expect(line(page, 1).get_by_role("alert")).to_have_count(0)
-    line(page, 2).get_by_label("Value").fill("0.25")
-    page.keyboard.press("Enter")
-    expect_jobs(page, 1, 2)
-    expect(alert).to_have_count(0)
-
-
-def test_shift_sorts_by_one_more_field_with_the_mouse_and_the_keyboard(page: Page) -> None:
-    page.goto("/?where=name+~+run+[1-4]$")
-    page.get_by_role("button", name="Columns").click()
-    page.get_by_role("searchbox", name="Find a column").fill("spec.batch_size")
-    page.get_by_role("button", name="Show batch_size", exact=True).click()
-    page.keyboard.press("Escape")
-    batch, name = (page.get_by_role("columnheader", name=title) for title in ("batch_size", "Name"))
-    name.get_by_role("button").click(modifiers=["Shift"])  # the usual order is by time, which no two jobs share
-    expect_jobs(page, 1, 2, 3, 4)
-    batch.get_by_role("button").click()
-    name.get_by_role("button").click(modifiers=["Shift"])
-    expect_jobs(page, 2, 1, 4, 3)
-    name.get_by_role("button").press("Shift+Enter")
-    expect_jobs(page, 2, 4, 1, 3)
-    expect(name).to_contain_text("Name ↓2")
-    expect(page.locator("th[aria-sort]")).to_have_count(1)
-    expect(batch).to_have_attribute("aria-sort", "descending")
-    expect(page.get_by_role("button", name="Name , descending, 2")).to_be_focused()
-    page.reload()
-    expect_jobs(page, 2, 4, 1, 3)
-    page.goto("/?sort=name,-created_at")
-    narrow = page.get_by_role("columnheader", name="Created").get_by_role("button")
-    expect(narrow.get_by_text("↓2")).to_be_visible()
-    assert narrow.evaluate("button => button.scrollWidth <= button.clientWidth")  # its title is cut instead
-
-
 def test_a_phone_has_the_filters_and_the_order_in_a_menu_that_all_can_use(
     browser: Browser, site: Site, session: StorageState, troubles: Troubles
 ) -> None:
@@ -169,26 +130,6 @@ def test_jobs_are_grouped_by_fields_with_a_metric_and_compared(page: Page) -> No
     link = group.get_by_role("link", name="Compare").get_attribute("href") or ""
     assert link.startswith("/compare?")
     assert link.count("where=") == 3
-
-
-def test_two_groups_are_selected_at_the_same_time(page: Page) -> None:
-    page.goto("/?group=spec.batch_size")
-    buttons = page.get_by_role("button", name=re.compile("^Select spec.batch_size"))
-    expect(buttons).to_have_count(3)
-    buttons.evaluate_all("all => all.forEach(each => each.click())")  # before the jobs of any have come
-    expect(page.get_by_role("group", name="Selected jobs")).to_contain_text(f"{JOBS} selected")
-
-
-def test_a_page_whose_jobs_are_all_archived_says_so(page: Page, service: Service) -> None:
-    ids = [job["id"] for job in service.jobs(archived=False)]
-    for job_id in ids:
-        service.update(job_id, {"archived": True})
-    page.goto("/?sort=name")
-    expect(page.get_by_role("heading", name="All jobs are archived")).to_be_visible()
-    page.get_by_role("link", name=re.compile("^Show [0-9]+ archived$")).click()
-    expect(page.get_by_role("link", name="run 1", exact=True)).to_be_visible()
-    for job_id in ids:
-        service.update(job_id, {"archived": False})
 
 
 def test_selected_jobs_are_labelled_and_starred_together(page: Page, service: Service) -> None:

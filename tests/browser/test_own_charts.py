@@ -84,20 +84,6 @@ def test_a_chart_is_made_changed_moved_and_removed_by_keyboard(page: Page, jobs:
     _expect_titles(page, "Norms", "Gap")
 
 
-def test_a_dialog_that_is_opened_while_the_one_before_closes_stays_open(page: Page, jobs: list[dict[str, Any]]) -> None:
-    page.goto(f"/jobs/{jobs[0]['id']}")
-    dialog = page.get_by_role("dialog")
-    page.get_by_role("button", name="New chart").press("Enter")
-    dialog.get_by_role("textbox", name="Metrics").fill("of the first")
-    dialog.evaluate("""dialog => dialog.addEventListener("close", () => {
-        [...document.querySelectorAll("button")].find((button) => button.textContent === "New chart").click();
-        document.body.dataset.closed = "yes";
-    }, { capture: true })""")  # a press that comes before the page hears that the dialog is closed
-    page.keyboard.press("Escape")
-    expect(page.locator("body[data-closed]")).to_have_count(1)
-    expect(dialog.get_by_role("textbox", name="Metrics")).to_have_value("")
-
-
 def test_the_charts_are_those_of_a_project_and_of_a_link(
     browser: Browser, site: Site, session: StorageState, page: Page, jobs: list[dict[str, Any]]
 ) -> None:

@@ -14,15 +14,13 @@ from bench.telemetry import a_job
 from hora.service import Service
 from jobs.db.tables import Attempt, Job
 from jobs.telemetry.ingest import LogRow, MetricRow, store_logs, store_metrics
-from tests.browser.canvases import peak
 from tests.browser.conftest import Site, StartApi, Troubles
 from tests.stored_runs import sessions_on
 from tests.waiting import until
 
-JOBS, STEPS, SPIKE_AT = 2_000, 100_000, 77_777
+JOBS = 2_000
 LONG, HOSTILE = "long00000000", "hostile00000"
 MARKUP = "<img src=x onerror=window.isTaken=1>"
-LOSSES = dict.fromkeys(range(1, STEPS + 1), 0.5) | {SPIKE_AT: 2.0, STEPS: 0.125}
 _NOW = datetime.now(UTC)
 # Polls come every two seconds or less often.
 NO_POLLS = "{ const after = setTimeout; window.setTimeout = (act, ms) => ms >= 1900 ? 0 : after(act, ms); }"
@@ -41,12 +39,8 @@ def site(api_alone: StartApi) -> Iterator[Site]:
             ended = {"ended_at": _NOW + timedelta(seconds=1), "end_reason": "bad_data", "progress": None}
             session.execute(update(Job).values(**named, **ended).where(Job.id == HOSTILE))
             store_logs(session, [LogRow(HOSTILE, 1, rank, _NOW, MARKUP) for rank in (-1, 0)])
-            store_metrics(session, [_point(step, loss) for step, loss in LOSSES.items()])
+            store_metrics(session, [MetricRow(LONG, "loss", 0, 1, 1, 1, _NOW, 0.5)])
         yield site
-
-
-def _point(step: int, value: float) -> MetricRow:
-    return MetricRow(LONG, "loss", 0, step, 1, step // 1000 + 1, _NOW + timedelta(milliseconds=step), value)
 
 
 def test_a_token_opens_the_page_and_a_wrong_token_does_not(stranger: Page, site: Site, troubles: Troubles) -> None:
@@ -121,18 +115,6 @@ def test_the_keyboard_opens_a_job_from_the_table_and_then_its_logs(page: Page) -
     page.get_by_role("link", name="Logs", exact=True).press("Enter")
     expect(page).to_have_url(re.compile(f"/jobs/{LONG}\\?tab=logs$"))
     expect(page.get_by_role("region", name="Logs")).to_be_visible()
-
-
-@pytest.mark.parametrize("zoom", ["", "&from=77700&to=77850"])
-def test_a_spike_of_one_step_is_drawn_at_every_zoom(page: Page, zoom: str) -> None:
-    page.goto(f"/jobs/{LONG}?smooth=0{zoom}")
-    chart = page.get_by_role("figure", name=re.compile("loss", re.IGNORECASE)).first
-
-    def is_only_a_spike() -> bool:  # a zoomed chart begins with the few points of the whole axis, and a wide spike
-        spike, before = peak(chart, 0.45), peak(chart, 0.15, 0.45)
-        return spike is not None and before is not None and spike > 0.85 and before < 0.5
-
-    until(is_only_a_spike, what="a spike, and a low line before it")
 
 
 def test_markup_in_names_and_logs_is_shown_as_text(page: Page) -> None:

@@ -164,15 +164,3 @@ def test_keys_go_anywhere_and_are_listed(page: Page, jobs: list[dict[str, Any]],
     expect(keys).to_contain_text("select the job")
     page.keyboard.press("Escape")
     expect(keys).to_have_count(0)
-
-
-def test_the_values_of_many_runs_are_listed_at_the_cursor(page: Page, site: Site) -> None:
-    ids, now = [f"many{number:08}" for number in range(40)], datetime.now(UTC)
-    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
-        for number, run in enumerate(ids):
-            a_job(session, run, gpus=1)
-            store_metrics(session, [MetricRow(run, "loss", -1, n, 1, n, now, float(n * number)) for n in (1, 2, 3)])
-    page.goto(f"/compare?jobs={','.join(ids)}&m=loss&x=step")
-    chart = page.get_by_role("figure", name="loss", exact=True)
-    chart.locator(".u-over").hover(position={"x": 2, "y": 60})
-    expect(chart).to_contain_text(re.compile(r"\b40\s+39\s+39\s+38.*4 more below", re.DOTALL))  # at the first step

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, StorageState, expect
-from sqlalchemy import func, update
+from playwright.sync_api import Browser, Locator, Page, StorageState, expect
+from sqlalchemy import update
 
 from bench import chromium
 from bench.many_jobs import store_jobs
@@ -22,14 +22,6 @@ from tests.waiting import until
 JOBS, LIVE = 1_200, "live00000000"
 MARKUP = "<img src=x onerror=window.isTaken=1>"
 NARROW = {"width": 390, "height": 844}
-# Stands for the browser's notifications, which a browser without a window does not show.
-NOTIFICATIONS = """
-    window.notified = [];
-    window.Notification = class {
-        static requestPermission() { return Promise.resolve(window.answer); }
-        constructor(title, { body }) { window.notified.push(title, body); }
-    };
-"""
 
 
 @pytest.fixture(scope="module")
@@ -184,21 +176,6 @@ def test_a_view_is_saved_opened_by_a_link_changed_and_deleted(page: Page, browse
     expect(page.get_by_role("button", name="Views")).to_be_visible()
 
 
-def test_a_link_to_a_view_shows_and_asks_for_no_job_before_the_view_is_known(page: Page, service: Service) -> None:
-    view = service.create_view("of seven", {"filter": {"owner": "user-7"}})["id"]
-    held: list[Route] = []
-    asked: list[str] = []
-    page.route("**/v1/views?*", lambda route: held.append(route))  # noqa: PLW0108  # it cannot wrap a built-in
-    page.on("request", lambda request: asked.append(request.url) if "/v1/jobs?" in request.url else None)
-    page.goto(f"/?view={view}")
-    expect(page.get_by_text("Loading jobs")).to_be_visible()
-    assert asked == []
-    held[0].continue_()
-    expect(page.get_by_role("button", name="View: of seven")).to_be_visible()
-    expect(page.get_by_text("Loading jobs")).to_have_count(0)
-    assert all("owner=user-7" in url for url in asked)
-
-
 def test_pages_of_settings_show_hostile_texts_as_texts_and_can_be_used_by_all(
     browser: Browser, site: Site, session: StorageState, troubles: Troubles
 ) -> None:
@@ -238,18 +215,6 @@ def test_a_token_is_shown_once_and_revoked(page: Page) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(row).to_contain_text("revoked")
     expect(row.get_by_role("button")).to_have_count(0)
-
-
-def test_a_webhook_gets_the_format_that_was_chosen(page: Page, service: Service) -> None:
-    page.goto("/webhooks")
-    page.get_by_text("New webhook").click()
-    page.get_by_role("textbox", name="Address").fill("https://chat.example.com/hooks/1")
-    page.get_by_label("Format").select_option("slack")
-    page.get_by_role("button", name="Create the webhook").click()
-    expect(page.get_by_role("row").filter(has_text="chat.example.com")).to_contain_text("slack")
-    (created,) = (one for one in service.webhooks() if "chat" in one["url"])
-    assert created["format"] == "slack"
-    service.remove_webhook(created["id"])
 
 
 def test_an_admin_changes_a_project_and_its_members(page: Page, service: Service, troubles: Troubles) -> None:
@@ -298,26 +263,3 @@ def test_signing_out_ends_the_session_at_the_service(browser: Browser, site: Sit
         expect(page.get_by_label("Token")).to_be_visible()
         page.context.add_cookies(cookies)  # type: ignore[arg-type]
         assert page.request.get("/v1/me").status == 401
-
-
-def test_a_watched_job_notifies_or_the_page_says_why_not(page: Page, site: Site) -> None:
-    page.add_init_script(NOTIFICATIONS)
-    page.clock.install()
-    page.goto(f"/jobs/{LIVE}")
-    page.evaluate("window.answer = 'denied'")
-    page.get_by_role("button", name="Notify me").click()
-    expect(page.get_by_text("does not allow notifications")).to_be_visible()
-    page.evaluate("window.answer = 'granted'")
-    page.get_by_role("button", name="Notify me").click()
-    expect(page.get_by_role("button", name="Will notify")).to_be_visible()
-    page.get_by_role("link", name="Hosts").click()
-    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
-        ended = {"status": "failed", "end_reason": "stalled", "ended_at": func.now(), "revision": Job.revision + 1}
-        session.execute(update(Job).values(**ended).where(Job.id == LIVE))
-
-    def notified() -> list[str]:
-        page.clock.fast_forward(15_000)
-        told: list[str] = page.evaluate("window.notified")
-        return told
-
-    until(lambda: notified() == ["telemetry: failed", "stalled"], what="the notification")

@@ -125,18 +125,6 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page: Page, t
     assert page.evaluate("window.isTheSame"), "the page was loaded anew"
 
 
-def test_a_list_of_names_is_ticked_and_one_with_objects_is_edited_as_json(page: Page) -> None:
-    page.goto('/new?spec={"dataset":{"source":"digits","augment":[{"name":"crop","padding":1},"flip_horizontal"]}}')
-    page.get_by_text("Data", exact=True).first.click()
-    listed = page.get_by_role("textbox", name="Augmentation")
-    expect(listed).to_have_value(re.compile('"name": ?"crop"'))
-    listed.fill('["rotate_180"]')
-    names = page.get_by_role("group", name="Augmentation")
-    expect(names.get_by_label("rotate 180")).to_be_checked()
-    names.get_by_label("flip horizontal").check()
-    expect(names.get_by_role("checkbox", checked=True)).to_have_count(2)
-
-
 def test_the_page_reports_an_outage_of_the_api_and_recovers_by_itself(
     page: Page, site: Stack, service: Service, scene: Scene, troubles: Troubles
 ) -> None:

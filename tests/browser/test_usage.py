@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -67,16 +66,3 @@ def test_choices_of_the_page_are_in_its_address_and_in_its_file(page: Page) -> N
     page.reload()
     expect(page.get_by_role("columnheader", name="Host")).to_be_visible()
     expect(page).to_have_url(re.compile("project=vision&by=user&from=2024-10-30&until=2024-12-03&period=day&and=host"))
-
-
-@pytest.mark.long("releases")
-def test_the_chart_has_every_day_and_names_those_that_fit(page: Page) -> None:
-    page.goto("/usage?from=2024-01-01&until=2024-12-31&period=day")
-    chart = page.get_by_role("img", name="GPU-hours by day")
-    expect(chart.locator("rect")).to_have_count(366)
-    ends = chart.evaluate(
-        "svg => [...svg.querySelectorAll('text')].filter(text => /^2024-/.test(text.textContent))"
-        ".map(text => text.getBoundingClientRect()).map(({left, right}) => [left, right])"
-    )
-    assert len(ends) > 5
-    assert all(right < following for (_, right), (following, _) in pairwise(ends))
