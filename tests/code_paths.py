@@ -25,7 +25,7 @@ _TAGS_IN_MLFLOW = {
 
 def missing_code(text: str) -> list[str]:
     """The paths between backticks in a page's Markdown that name neither a file nor code."""
-    return [path for path in _paths(text) if not (_is_file(path) if "/" in path else _is_code(path))]
+    return [path for path in _paths(text) if not ((ROOT / path).exists() if "/" in path else _is_code(path))]
 
 
 def _paths(text: str) -> Iterator[str]:
@@ -35,47 +35,24 @@ def _paths(text: str) -> Iterator[str]:
             yield path.group()
 
 
-def _is_file(path: str) -> bool:
-    return (ROOT / path).exists()
-
-
 def _is_code(dotted: str) -> bool:
-    """Whether a package, a module, or a name inside a module has this path."""
+    """Whether a package or a module has this path, or binds each name behind its own."""
     names = dotted.split(".")
     for length in range(len(names), 0, -1):
         base = ROOT.joinpath(*names[:length])
         module = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
         if module is not None:
-            return _defines(_tree(module).body, names[length:])
+            return set(names[length:]) <= _names_bound_in(module)
         if base.is_dir():  # a package without an `__init__.py`
             return length == len(names)
     return False
 
 
 @cache
-def _tree(module: Path) -> ast.Module:
-    return ast.parse(module.read_text())
-
-
-def _defines(body: list[ast.stmt], names: list[str]) -> bool:
-    """Whether the body of a module or class defines the first name, and a class of that name the next one."""
-    if not names:
-        return True
-    for statement in body:
-        if isinstance(statement, ast.ClassDef) and statement.name == names[0]:
-            return _defines(statement.body, names[1:])
-    return names[0] in {name for statement in body for name in _bound(statement)}
-
-
-def _bound(statement: ast.stmt) -> Iterator[str]:
-    match statement:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-            yield name
-        case ast.Import(names=imported) | ast.ImportFrom(names=imported):
-            yield from (alias.asname or alias.name for alias in imported)
-        case ast.Assign(targets=targets):
-            yield from (node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            yield name
-        case ast.If(body=body, orelse=orelse):  # `if TYPE_CHECKING:`
-            yield from (name for inner in (*body, *orelse) for name in _bound(inner))
+def _names_bound_in(module: Path) -> set[str]:
+    """Every name that a module, a class or a function in it defines, imports or assigns."""
+    nodes = list(ast.walk(ast.parse(module.read_text())))
+    defined = {node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)}
+    imported = {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
+    assigned = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return defined | imported | assigned

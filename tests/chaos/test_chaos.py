@@ -1,24 +1,17 @@
-"""A round of chaos, and that what the monkey does to clocks, disks and the database is real, and is taken back.
+"""A round of chaos, and that what the monkey does to clocks is real, and is taken back.
 
 `make chaos SEED=n ROUNDS=n` has twice as many jobs; with SHARES=1 users preempt each other.
 """
 
-import errno
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jobs.db.engine import engine_for
-from tests.chaos import clocks, disks
+from tests.chaos import clocks
 from tests.chaos.clocks import Clock
-from tests.chaos.databases import DatabasePair
-from tests.chaos.disks import Disk
-from tests.waiting import until
 
 pytestmark = pytest.mark.long("faults")
 
@@ -61,48 +54,3 @@ def test_a_set_clock_moves_the_wall_clock_of_its_processes_and_no_wait(tmp_path:
             assert now - time.time() == pytest.approx(ahead_s, abs=60)
             assert 0.1 <= waited_s < 60
         process.stdin.close()
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    """A mounted disk."""
-    if reason := disks.reason_to_skip():
-        pytest.skip(reason)
-    disk = Disk(tmp_path / "runs")
-    disk.mount()
-    yield disk
-    disk.unmount()
-    assert not os.path.ismount(disk.path)
-
-
-@pytest.mark.parametrize("inodes", [False, True], ids=["bytes", "inodes"])
-def test_a_filled_disk_takes_nothing_until_it_is_emptied(disk: Disk, inodes: bool) -> None:
-    before = disk.path / "before"
-    before.write_bytes(b"")
-    disk.fill(inodes=inodes)
-    with pytest.raises(OSError, match="No space left") as caught:
-        (disk.path / "new").write_bytes(b"x" * 100_000)
-    assert caught.value.errno == errno.ENOSPC
-    disk.empty()
-    (disk.path / "new").write_bytes(b"x" * 100_000)
-    assert {path.name for path in disk.path.iterdir()} == {"before", "new"}
-
-
-def test_what_a_pair_of_databases_confirmed_is_there_after_a_switch_over_and_after_the_way_back(
-    short_folder: Path,
-) -> None:
-    pair = DatabasePair(short_folder / "database")
-    pair.start()
-    try:
-        engine = engine_for(pair.url)
-        with engine.begin() as connection:
-            connection.exec_driver_sql("CREATE TABLE rounds (number int)")
-        for number in range(2):
-            with engine.begin() as connection:
-                connection.exec_driver_sql("INSERT INTO rounds VALUES (%s)", (number,))
-            until(lambda: "is the primary" in pair.switch_over(), what="a switch-over")
-            with engine.begin() as connection:  # the old connection is dead: it is tested when it is taken
-                assert connection.exec_driver_sql("SELECT count(*) FROM rounds").scalar_one() == number + 1
-        engine.dispose()
-    finally:
-        pair.stop()
