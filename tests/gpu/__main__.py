@@ -12,8 +12,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from jobs.runtime.settings import Settings
-from tests.gpu.checks import CHECKS, Machine
-from tests.gpu.rows import Row, Verdict, markdown
+from tests.gpu.checks import CHECKS, Machine, Row, Verdict
 from tests.gpu.smi import read_smi
 from tests.gpu.training import Load, Trainer
 from worker.host.devices import Question, offer_of, usable_of
@@ -49,8 +48,14 @@ def main() -> int:
         runs.mkdir()
         machine = Machine(cards, load, Trainer(runs, arguments.device), folder)
         rows = [row for check in arguments.only.split(",") for row in _rows(check, machine)]
-    print(markdown(facts, rows))
-    return 1 if any(row.verdict is Verdict.FAILED for row in rows) else 0
+    lines = [f"- {name}: {value}" for name, value in facts.items()] + [
+        "",
+        "| check | result | figures |",
+        "|---|---|---|",
+    ]
+    lines += [f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    print("\n".join(lines))
+    return 1 if any(verdict is Verdict.FAILED for _, verdict, _ in rows) else 0
 
 
 def _why_none_usable(cards: Sequence[Gpu]) -> str | None:
@@ -68,18 +73,16 @@ def _rows(check: str, machine: Machine) -> Iterator[Row]:
     try:
         yield from CHECKS[check](machine)
     except Exception as error:
-        yield Row(check, Verdict.FAILED, f"{type(error).__name__}: {error}")
+        yield check, Verdict.FAILED, f"{type(error).__name__}: {error}"
 
 
 def _facts(cards: list[Gpu | None]) -> dict[str, str]:
     """What to know of the machine."""
     versions = {f"{one.name} {one.version}" for one in distributions() if one.name in _PACKAGES}
     found = {} if cards[0] is None else read_smi()
-    names = [f"{card.name}, {(card.memory_bytes or 0) / 1e9:.0f} GB" for card in found.values()]
-    drivers = {card.driver for card in found.values()}
     return {
-        "cards": "; ".join(names) or "none: tried on CPUs",
-        "driver": ", ".join(drivers) or "none",
+        "cards": "; ".join(card.name for card in found.values()) or "none: tried on CPUs",
+        "driver": ", ".join({card.driver for card in found.values()}) or "none",
         "versions": ", ".join([*sorted(versions), f"Python {platform.python_version()}"]),
     }
 

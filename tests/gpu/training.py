@@ -46,16 +46,10 @@ class Figures:
     """What a training came to: medians of rank 0 after the first steps."""
 
     samples_per_s: float
-    step_ms: float
-    allreduce_ms: float
-    data_wait_ms: float
-    first_step_s: float
+    text: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.samples_per_s:.0f} samples/s, {self.step_ms:.1f} ms a step, of which allreduce"
-            f" {self.allreduce_ms:.1f} ms and data {self.data_wait_ms:.1f} ms; first step {self.first_step_s:.0f} s"
-        )
+        return self.text
 
 
 class TrainingFailed(Exception):
@@ -134,12 +128,15 @@ def figures_of(run: Run) -> Figures:
         raise TrainingFailed(_end_of(run))
     steps = run.of_job(StepEnded)[_WARM_UP_STEPS:]
     (first_step_s,) = [phase.duration_s for phase in run.of_job(PhaseEnded) if phase.name == "first_step"]
+    rate, *times_s = (
+        median(getattr(step, figure) for step in steps)
+        for figure in ("samples_per_s", "step_time_s", "allreduce_s", "data_wait_s")
+    )
+    step_ms, allreduce_ms, data_ms = (f"{1000 * time_s:.1f} ms" for time_s in times_s)
     return Figures(
-        samples_per_s=median(step.samples_per_s for step in steps),
-        step_ms=1000 * median(step.step_time_s for step in steps),
-        allreduce_ms=1000 * median(step.allreduce_s for step in steps),
-        data_wait_ms=1000 * median(step.data_wait_s for step in steps),
-        first_step_s=first_step_s,
+        rate,
+        f"{rate:.0f} samples/s, {step_ms} a step, of which allreduce {allreduce_ms} and data {data_ms};"
+        f" first step {first_step_s:.0f} s",
     )
 
 
