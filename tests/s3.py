@@ -10,8 +10,6 @@ It keeps its data in a folder, checks signatures, and answers as S3 does, with t
 
 import json
 import os
-import secrets
-import socket
 import subprocess
 import sysconfig
 import time
@@ -23,6 +21,7 @@ from typing import Any
 import fsspec
 import httpx2
 
+from tests.servers import free_ports
 from tests.waiting import until
 
 KEY, SECRET = "hora-tests", "not-a-secret"
@@ -40,8 +39,8 @@ class S3Server:
         self.url = f"s3://{bucket}/{prefix}".rstrip("/")
         self._folder = folder
         self._bucket = bucket
-        free = _free_ports(2 * len(_SERVICES))
-        self._ports = {service: (next(free), next(free)) for service in _SERVICES}
+        free = free_ports(_PORTS, 2 * len(_SERVICES))
+        self._ports = {service: (free.pop(), free.pop()) for service in _SERVICES}
         self.port = self._ports["s3"][0]
         self.endpoint = f"http://{_ADDRESS}:{self.port}"
         self.options: dict[str, Any] = self.options_at(self.endpoint)
@@ -158,16 +157,3 @@ _IDENTITIES = {
         }
     ]
 }
-
-
-def _free_ports(count: int) -> Iterator[int]:
-    """Ports that nobody listens on now. Other processes of tests look for theirs elsewhere in the range."""
-    first = secrets.randbelow(len(_PORTS))
-    for offset in range(len(_PORTS)):
-        port = _PORTS[(first + offset) % len(_PORTS)]
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind((_ADDRESS, port))
-            yield port
-            count -= 1
-            if not count:
-                return

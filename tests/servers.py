@@ -1,9 +1,10 @@
-"""A real server of an app, with real sockets, in a thread of the test."""
+"""A real server of an app, with real sockets, in a thread of the test; and free ports for other servers."""
 
+import random
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import uvicorn
 from fastapi import FastAPI
@@ -28,3 +29,15 @@ def serving(app: FastAPI, configuration: Settings, **options: object) -> Iterato
             server.should_exit = True
             thread.join(120)
     assert not thread.is_alive()
+
+
+def free_ports(among: range, count: int) -> list[int]:
+    """Ports that nobody listens on now. Other processes of tests look for theirs elsewhere in the range."""
+    found: list[int] = []
+    for port in random.sample(among, len(among)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise OSError("no free ports")

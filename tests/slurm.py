@@ -26,6 +26,7 @@ import pytest
 from jobs.runtime.processes import environment, pids
 from tests import namespaces
 from tests.namespaces import HELD, Network
+from tests.servers import free_ports
 from tests.waiting import until
 
 PARTITION = "main"
@@ -76,8 +77,7 @@ class Slurm:
         self._configure(cpus=cpus, gpus=gpus, patience_s=patience_s)
 
     def _configure(self, *, cpus: int, gpus: int, patience_s: int) -> None:
-        host, first = socket.gethostname(), secrets.choice(_PORTS)
-        ports = _free_ports(first, len(self.nodes) + 1)
+        host, ports = socket.gethostname(), free_ports(_PORTS, len(self.nodes) + 1)
         (self.folder / "munge.key").write_bytes(secrets.token_bytes(1024))
         (self.folder / "munge.key").chmod(0o400)
         (self.folder / "state").mkdir()
@@ -255,22 +255,6 @@ def require_slurm() -> None:
         pytest.skip("only root can start Slurm's daemons")
     if missing := [command for command in _COMMANDS if shutil.which(command, path=_PATH) is None]:
         pytest.skip(f"there is no {', '.join(missing)} (Debian: apt-get install {' '.join(_PACKAGES)})")
-
-
-def _free_ports(first: int, count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    found: list[int] = []
-    for offset in range(len(_PORTS)):
-        port = _PORTS[(first + offset) % len(_PORTS)]
-        with socket.socket() as probe:
-            try:
-                probe.bind(("", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise OSError("no free ports")
 
 
 def _kill_steps(conf: str) -> None:

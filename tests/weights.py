@@ -7,15 +7,10 @@ import keras
 import numpy as np
 
 from jobs.model.launch import Launch
-from jobs.model.plan import DatasetSizes
 from jobs.model.spec import Spec, spec_from
+from tests.networks import equal
 from trainer.data.interfaces import Facts
 from trainer.models import build_model, load_initial_weights
-
-
-def facts(*shape: int, classes: int = 10) -> Facts:
-    names = tuple(map(str, range(classes)))
-    return Facts("arrays", shape, "uint8", (0.0, 255.0), None, names, DatasetSizes(train=90, validation=10), {})
 
 
 def spec(name: str, weights: str = "none", *, seed: int = 1, **fields: Any) -> Spec:
@@ -50,5 +45,4 @@ def values(model: keras.Model, *, head: bool = True) -> list[np.ndarray]:
 
 
 def all_equal(model: keras.Model, other: keras.Model, *, head: bool = True) -> bool:
-    pairs = zip(values(model, head=head), values(other, head=head), strict=True)
-    return all(np.array_equal(a, b) for a, b in pairs)
+    return all(equal(values(model, head=head), values(other, head=head)))

@@ -2,13 +2,9 @@
 
 import re
 
-import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.axe import issues
-from tests.browser.conftest import Site, Troubles, opened
-
-OF_THE_THEME = (".sidebar-drawer", "page-has-heading-one")  # its second sidebar, and the page of the search
+from tests.browser.conftest import Site
 
 
 def test_a_reader_searches_and_follows_a_result(stranger: Page) -> None:
@@ -25,18 +21,6 @@ def test_a_reader_searches_and_follows_a_result(stranger: Page) -> None:
     result.click()
     expect(stranger).to_have_url(re.compile("/help/docs/probe.html"))
     expect(stranger.get_by_role("heading", name="Batch probe", level=1)).to_be_visible()
-
-
-@pytest.mark.long("releases")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["docs/index.html", "docs/cli.html", "search.html?q=batch"])
-def test_the_documentation_has_no_accessibility_issues(
-    browser: Browser, site: Site, troubles: Troubles, path: str, scheme: str
-) -> None:
-    with opened(browser, site, troubles, color_scheme=scheme, bypass_csp=True) as page:
-        page.goto(f"/help/{path}")
-        expect(page.get_by_role("main")).to_be_visible()
-        assert [issue for issue in issues(page) if not any(text in issue for text in OF_THE_THEME)] == []
 
 
 def try_out(page: Page) -> Locator:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 from sqlalchemy import update
 from sqlalchemy.orm import Session
@@ -160,23 +159,6 @@ def test_axes_are_moved_and_turned_and_results_are_read_against_a_baseline(page:
     assert [line["id"] for line in lines] == _ids().split(",")
 
 
-def test_drawings_are_saved_as_they_are_shown_and_enlarged_until_escape(page: Page) -> None:
-    page.goto(f"/compare?jobs={_ids()}&by=learning_rate")
-    for title in ("Scatter", "Axes of runs"):
-        rows = list(csv.reader(io.StringIO(_saved(page, title, "CSV").decode("utf-8-sig"))))
-        assert rows[0][:4] == ["run", "id", "learning rate", "val accuracy"]
-        assert rows[-1][:4] == ["4 run 3", "run300000000", "0.008", "0.8"]
-    picture = Image.open(io.BytesIO(_saved(page, "Scatter", "PNG"))).convert("RGB")
-    assert picture.width == 1800
-    greatest = (127, 154, 0)  # --ramp-4 of the light theme
-    assert greatest in {colour for _, colour in picture.getcolors(picture.width * picture.height) or []}
-    page.get_by_role("button", name="Enlarge Scatter").click()
-    large = page.get_by_role("dialog", name="Scatter")
-    expect(large.locator("circle")).to_have_count(RUNS)
-    page.keyboard.press("Escape")
-    expect(large).to_have_count(0)
-
-
 def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Site) -> None:
     with sessions_on(site.database_url) as sessions:
         for number, text in ((1, "rate = 1\n"), (2, "rate = 2\n")):
@@ -191,38 +173,6 @@ def test_the_code_of_two_scripts_is_compared_line_by_line(page: Page, site: Site
     expect(changes.get_by_text("-rate = 1", exact=True)).to_be_visible()
     expect(changes.get_by_text("+rate = 2", exact=True)).to_be_visible()
     expect(code.get_by_text("same.py")).to_have_count(0)
-
-
-def test_groups_have_box_plots_and_a_colour_that_a_person_chooses(page: Page, site: Site) -> None:
-    accuracies = [*(("many", value) for value in (0.5, 0.6, 0.7, 0.8, 0.9, 3.0)), ("one", 0.4)]
-    ids: list[str] = []
-    with sessions_on(site.database_url) as sessions, sessions.begin() as session:
-        for kind, value in accuracies:
-            ids.append(f"box{len(ids)}00000000")
-            _end(session, ids[-1], name=f"box {value}", labels={"kind": kind}, summary={"val_accuracy": value})
-    page.goto(f"/compare?jobs={','.join(ids)}&group=labels.kind")
-    chart = page.get_by_role("figure", name="Box plots")
-    expect(chart.locator("rect")).to_have_count(1)
-    points = chart.locator("circle")
-    expect(points).to_have_count(2)  # the outlier, and the run of the small group
-    expect(points.filter(has_text="6 box 3.0: 3")).to_have_count(1)
-    points.first.hover()
-    expect(points).to_have_count(len(ids))
-    page.get_by_role("button", name="Colour of group many").press("Enter")
-    choice = page.get_by_role("group", name="Colour of group many")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    expect(choice.get_by_role("button", name="green")).to_be_focused()
-    page.keyboard.press("Enter")
-    page.reload()
-    expect(chart.locator("rect")).to_have_attribute("stroke", "var(--run-2)")
-
-
-def _saved(page: Page, title: str, kind: str) -> bytes:
-    page.get_by_role("button", name=f"Save {title}", exact=True).click()
-    with page.expect_download(timeout=PATIENCE_MS) as saved:
-        page.get_by_role("button", name=f"Save {title} as {kind}").click()
-    return saved.value.path().read_bytes()
 
 
 def _ids() -> str:

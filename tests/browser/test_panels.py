@@ -33,23 +33,6 @@ def jobs(site: Site, service: Service) -> list[dict[str, Any]]:
     return [service.job(job_id) for job_id in ids]
 
 
-def test_many_charts_are_found_and_folded(page: Page, jobs: list[dict[str, Any]]) -> None:
-    page.goto(f"/jobs/{jobs[0]['id']}")
-    section = page.get_by_role("region", name="layer_7", exact=True)
-    expect(section.get_by_role("figure")).to_have_count(2)
-    section.get_by_role("button", name="layer_7", exact=True).click()
-    expect(section.get_by_role("figure")).to_have_count(0)
-    expect(section).to_contain_text("2 charts")
-    find = page.get_by_role("searchbox", name="Find charts")
-    find.fill("^layer_1.*_b$|TRAIN/L")
-    charts = page.get_by_role("region", name="Charts", exact=True)
-    expect(charts.get_by_role("figure")).to_have_count(12)
-    page.reload()
-    expect(charts.get_by_role("figure")).to_have_count(12)
-    find.fill("layer_7/")
-    expect(section).to_contain_text("2 charts")  # it stays folded
-
-
 def _drag(page: Page, chart: Locator, start: tuple[float, float], end: tuple[float, float]) -> None:
     """Drag over a chart between two places, as shares of its area."""
     area = chart.locator(".u-over")

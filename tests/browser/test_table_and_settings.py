@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, StorageState, expect
+from playwright.sync_api import Browser, Page, StorageState, expect
 from sqlalchemy import update
 
 from bench import chromium
@@ -92,39 +92,6 @@ def test_columns_are_found_moved_pinned_and_kept(page: Page) -> None:
     page.reload()
     expect(page.get_by_role("columnheader").nth(1)).to_have_text("dataset.source")
     assert heads(page) == kept
-
-
-def width_of(column: Locator) -> int:
-    return int(column.evaluate("column => column.offsetWidth"))
-
-
-def test_headings_have_menus_widths_and_heat_maps(page: Page, browser: Browser, site: Site, troubles: Troubles) -> None:
-    page.goto("/")
-    heading, duration = (page.get_by_role("columnheader", name=name) for name in ("Samples/s", "Duration"))
-    width = width_of(heading)
-    button = heading.get_by_role("button")
-    menu = page.get_by_role("group", name="Column Samples/s")
-    heading.click(button="right")
-    menu.get_by_role("button", name="Heat map").click()
-    button.press("Shift+ArrowRight")
-    until(lambda: width_of(heading) == width + 16, what="a wider column")
-    edge, width = duration.bounding_box(), width_of(duration)
-    assert edge is not None
-    page.mouse.move(edge["x"] + width - 2, edge["y"] + 9)
-    page.mouse.down()
-    page.mouse.move(edge["x"] + width + 48, edge["y"] + 9)
-    page.mouse.up()
-    page.get_by_role("button", name="Columns").click()
-    page.get_by_role("checkbox", name="Compact rows").check()
-    page.reload()
-    expect(page.locator("td[data-heat]").nth(9)).to_be_visible()
-    assert width_of(duration) == width + 50
-    assert page.get_by_role("row").nth(3).evaluate("row => row.offsetHeight") < 30
-    kept = page.context.storage_state()
-    with opened(browser, site, troubles, storage_state=kept, color_scheme="dark", bypass_csp=True) as other:
-        other.goto("/")
-        expect(other.locator("td[data-heat]").nth(9)).to_be_visible()
-        assert issues(other) == []
 
 
 def test_all_jobs_that_match_are_selected_and_a_job_has_a_menu(page: Page) -> None:

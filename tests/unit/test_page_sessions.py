@@ -1,51 +1,8 @@
-"""How the test of pages reads a page, and compares what commands print with what it shows."""
+"""How the test of pages compares what commands print with what a page shows."""
 
 import pytest
 
-from tests.page_sessions import Command, File, differences, session
-
-PAGE = """# A page
-
-Run this:
-
-    hora up -d      # starts it
-    hora run \\
-        -- true
-
-```
-Hora is ready at http://127.0.0.1:8400 (state and logs in /home/ada)
-```
-
-```console
-$ hora ls          # all
-ID            NAME
-1aagd4bvydha  job
-$ export A=1
-```
-
-```yaml
-base: {gpus: 1}
-```
-
-## More
-
-```
-a drawing
-```
-"""
-
-
-def test_commands_files_and_outputs_of_a_page_are_found() -> None:
-    steps = session(PAGE)
-    commands = [step for step in steps if isinstance(step, Command)]
-    assert [" ".join(step.text.split()) for step in commands] == [
-        "hora up -d", "hora run -- true", "hora ls", "export A=1",
-    ]  # fmt: skip
-    ready = "Hora is ready at http://127.0.0.1:8400 (state and logs in /home/ada)\n"
-    assert [step.shown for step in commands] == [
-        [ready], [ready], ["ID            NAME\n1aagd4bvydha  job\n"], [],
-    ]  # fmt: skip
-    assert [step.content for step in steps if isinstance(step, File)] == ["base: {gpus: 1}\n"]
+from tests.page_sessions import differences
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import create_engine
 
-from jobs.db.tables import Host
 from jobs.runtime.settings import Settings
-from tests.integration.histories.clock import START, database_with_a_clock
+from tests.integration.histories.clock import database_with_a_clock
 from tests.integration.histories.machine import Histories
 from tests.integration.histories.world import World
 
@@ -45,15 +44,3 @@ def world(postgres_url: str) -> Iterator[World]:
 @pytest.mark.timeout(900 + _MORE)
 def test_random_histories_break_no_guarantee(world: World) -> None:
     run_state_machine_as_test(type("Histories", (Histories,), {"world": world}), settings=_SETTINGS)
-
-
-def test_the_database_uses_the_clock_of_the_test(world: World) -> None:
-    world.reset()
-    world.register("ha", 1)
-    world.clock.forward(90)
-    with world.sessions() as session:
-        heartbeat_at, registered_at, now = session.execute(
-            select(Host.heartbeat_at, Host.registered_at, func.now())
-        ).one()
-    assert (heartbeat_at, registered_at) == (START, START)
-    assert (now - START).total_seconds() == 90

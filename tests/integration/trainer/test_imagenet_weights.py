@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from keras.src.legacy.saving import legacy_h5_format
 
-from tests.weights import all_equal, facts, spec, started_model
+from tests.networks import facts
+from tests.weights import all_equal, spec, started_model
 from trainer.errors import BadData
 from trainer.models.applications import mobilenet_v2_weights
 from trainer.models.imagenet import imagenet_file

@@ -13,8 +13,8 @@ import pytest
 from keras import layers
 from keras.src.legacy.saving import legacy_h5_format
 
-from tests.networks import images
-from tests.weights import all_equal, facts, launch, spec, values
+from tests.networks import facts, images
+from tests.weights import all_equal, launch, spec, values
 from trainer.models import build_model, load_initial_weights
 
 applications = keras.applications

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tests.archives import zip_of
-from tests.weights import all_equal, facts, launch, spec, started_model, values
+from tests.networks import facts
+from tests.weights import all_equal, launch, spec, started_model, values
 from trainer.errors import BadData
 from trainer.models import build_model, load_initial_weights, weight_files
 
