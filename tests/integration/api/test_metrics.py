@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import func, update
 
-from api.metrics import totals as figures
 from api.metrics.cluster import ClusterCollector
 from api.metrics.live_gauges import LiveGauges
 from jobs.db.engine import Sessions, engine_for, sessions_for
@@ -234,26 +233,6 @@ def test_settled_attempts_are_counted_exactly_once(
     anew.register(ClusterCollector(sessions, configuration))
     app.state.registry = anew
     assert totals(api) == (3, 0, 3, 3)
-
-
-def test_totals_stay_correct_while_ends_are_settled(
-    api: TestClient, submit_job: Submit, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a_host(sessions, slots=4)
-    tally = figures.Tally()
-    leases_ = [an_attempt(sessions, submit_job(), slots=(slot,)) for slot in range(4)]
-
-    def ended() -> tuple[int, int]:
-        with sessions() as session:
-            totals = tally.totals(session)
-        return totals.ended.total(), totals.live
-
-    monkeypatch.setattr(figures, "_SETTLED_EVERY", timedelta(0))
-    for number, lease in enumerate(leases_):
-        assert ended() == (number, 4 - number)
-        monkeypatch.setattr(figures, "_SETTLED_AFTER", timedelta(0) if number % 2 else timedelta(minutes=10))
-        end(sessions, lease, EndReason.COMPLETED)
-    assert [ended() for _ in range(3)] == [(4, 0)] * 3
 
 
 def test_an_unreachable_database_is_reported_by_a_figure(

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint
 from jobs.insight.analysis import analyse, reading
@@ -294,18 +292,3 @@ def test_thinning_does_not_change_the_analysis(
         assert count(session, MetricPoint) < 100
         assert count(session, MetricBlock) == 0
     assert [one.steps for one in analyse_job(sessions, job_id).steps] == [1999] * 3
-
-
-def test_the_api_answers_with_the_analysis(sessions: Sessions, database: str) -> None:
-    job_id = a_job(sessions)
-    an_attempt(sessions, job_id)
-    steps(sessions, job_id, range(1, 51))
-    app = app_for(Settings(database_url=database, broker_url="memory://", token="hora_test-token"))
-
-    with TestClient(app) as api:
-        api.headers["Authorization"] = "Bearer hora_test-token"
-        answer = api.get(f"/v1/jobs/{job_id}/analysis")
-        assert answer.status_code == 200, answer.text
-        assert Analysis.model_validate(answer.json()) == analyse_job(sessions, job_id)
-        assert analysed_job_ids(sessions) == [job_id]  # the answer was committed
-        assert api.get("/v1/jobs/none/analysis").status_code == 404

@@ -196,22 +196,6 @@ def test_pause_queues_the_job_and_says_why_until_it_is_resumed_or_cancelled(sess
     assert running.job.end_reason is (EndReason.CANCELLED if by == "cancel" else None)
 
 
-def test_a_cancel_wins_over_a_stop(sessions: Sessions) -> None:
-    running = acted(sessions, "stop")
-    job_rows.cancel(sessions, running.lease.job_id)
-    assert running.ending() == Ending(EndReason.CANCELLED)
-    assert running.end(EndReason.IDLE) is Status.CANCELLED
-    assert running.job.end_reason is EndReason.CANCELLED
-
-
-def test_warn_only_warns(sessions: Sessions) -> None:
-    running = Running(sessions, idle=STOP | {"action": "warn"})
-    running.samples(range(1, 210))
-    assert running.watch() == 1
-    assert (running.job.idle or {})["acts_at"] is None
-    assert running.ending() is None
-
-
 def set_default(sessions: Sessions, policy: dict[str, Any] | None) -> None:
     change(sessions, update(Project).values(idle=policy))
 
@@ -290,30 +274,6 @@ def test_webhooks_are_told_before_and_when_it_acts_and_what_was_true_then(sessio
     assert (warning["event"], job["id"], job["status"]) == ("job.idle", running.lease.job_id, "running")
     assert (warning["idle"], pause["idle"]) == (said, running.job.idle)
     assert warning["idle"]["acted_at"] is None
-
-
-def test_a_use_of_one_slot_withdraws_the_warning(sessions: Sessions) -> None:
-    running = warned(sessions)
-    running.pass_time(101)
-    running.samples(range(1, 102), ranks=[0])
-    running.samples([*range(1, 50), *range(51, 102)], ranks=[1])
-    running.samples([50], 60, ranks=[1])
-    assert running.watch() == 1
-    assert running.job.idle is None
-    assert running.history == ["idle_warned", "idle_withdrawn"]
-    assert running.watch() == 0
-    assert running.later(60) == 1, "idle again for long enough"
-    assert running.history == ["idle_warned", "idle_withdrawn", "idle_warned"]
-
-
-def test_what_was_not_measured_is_no_proof(sessions: Sessions) -> None:
-    running = Running(sessions)
-    assert running.watch() == 0
-    running.samples(range(1, 500), ranks=[0])
-    assert running.watch() == 0
-    running.samples(range(1, 500), None, ranks=[1])
-    assert running.watch() == 0
-    assert running.job.idle is None
 
 
 def test_a_sampler_that_dies_stops_the_clock_and_then_withdraws_the_warning(sessions: Sessions) -> None:

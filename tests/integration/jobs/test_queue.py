@@ -10,15 +10,10 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Host, Job, ProjectUsage
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import pause, request_cancel
-from jobs.lifecycle.submission import write_job
-from jobs.model.plan import resolve_plan
 from jobs.model.preemption import PreemptionCause
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason
 from jobs.people import projects
-from jobs.people.project_admission import Applicant, ProjectArchived, QueueFull, admit
-from jobs.people.rights import NotAllowed
-from jobs.people.tokens import add_user
 from jobs.scheduling import placing
 from jobs.scheduling.allowances import Quota
 from jobs.scheduling.hosts import capacity_problem, request_of, shared_period_s
@@ -197,37 +192,3 @@ def test_only_projects_with_a_limit_on_running_jobs_are_read(sessions: Sessions)
     with sessions() as session:
         assert set(active_quotas(session)) == {"slots", "hours"}
         assert set(active_quotas(session, among={"slots", "default"})) == {"slots"}
-
-
-def submit(sessions: Sessions, user: str = "me", *, is_admin: bool = False, project: str = "vision") -> str:
-    """A submission as the api makes one; raises what `admit` raises."""
-    spec = spec_from(job_rows.SPEC | {"project": project})
-    with sessions.begin() as session:
-        admit(session, project, Applicant(user, is_admin), jobs=1)
-        return write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=user).id
-
-
-def test_a_full_queue_says_its_length_and_its_limit(sessions: Sessions) -> None:
-    a_project(sessions, max_queued=2)
-    first = submit(sessions)
-    with sessions.begin() as session, pytest.raises(QueueFull, match=r"has 1 of 2 jobs in the queue; this would add 2"):
-        admit(session, "vision", Applicant("me"), jobs=2)
-    submit(sessions)
-    with pytest.raises(QueueFull, match=r"the project vision has 2 of 2 jobs in the queue$"):
-        submit(sessions, is_admin=True)
-    job_rows.cancel(sessions, first)
-    submit(sessions)
-
-
-def test_a_closed_project_is_for_its_members_and_for_admins(sessions: Sessions) -> None:
-    a_project(sessions, is_open=False)
-    with sessions.begin() as session:
-        add_user(session, "ada")
-        projects.add_member(session, "vision", "ada")
-    submit(sessions, "ada")
-    submit(sessions, "root", is_admin=True)
-    with pytest.raises(NotAllowed, match="the project vision takes jobs only from its members and from admins"):
-        submit(sessions, "eve")
-    write(sessions, projects.change, "vision", is_archived=True)
-    with pytest.raises(ProjectArchived):
-        submit(sessions, "ada")

@@ -142,14 +142,6 @@ def test_a_lost_card_is_picked_up_again_when_it_is_back(
     ]
 
 
-def test_a_card_in_mig_mode_is_logged_and_has_no_utilization(cards: Cards, caplog: pytest.LogCaptureFixture) -> None:
-    cards("wm")
-    gpus = find_gpus()
-    assert [gpu.mig for gpu in gpus] == [False, True]
-    assert [gpu.read() for gpu in gpus] == [WELL, replace(WELL, percent=None)]
-    assert "GPU 1 (GPU-01) is in MIG mode: its utilization cannot be read" in caplog.messages
-
-
 def test_an_old_driver_is_read_through_its_old_function_names(cards: Cards) -> None:
     cards("wp", driver="old")
     gpus = find_gpus()
@@ -298,21 +290,6 @@ def test_a_card_with_an_xid_error_is_unhealthy_until_the_worker_restarts(
     monkeypatch.setenv("NVML_STUB_XIDS", "")
     make_sampler().sample()
     assert why_unhealthy(sessions) == [None, None, None]
-
-
-def test_a_card_that_is_back_reports_xid_errors_again(
-    sessions: Sessions, make_sampler: MakeSampler, cards: Cards, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("worker.host.gpus._REOPEN_S", 0.0)
-    registered = []
-    register = pynvml.nvmlDeviceRegisterEvents
-    monkeypatch.setattr(pynvml, "nvmlDeviceRegisterEvents", lambda *args: registered.append(1) or register(*args))
-    register_gpus(sessions, cards, "w")
-    sampler = make_sampler()
-    for letters in "wwlwww":
-        cards(letters)
-        sampler.sample()
-    assert len(registered) == 2
 
 
 def test_a_card_whose_memory_has_errors_is_unhealthy_while_it_reports_them(
