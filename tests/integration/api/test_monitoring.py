@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Iterator
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -72,35 +71,6 @@ def test_charts_and_alerts_use_only_existing_figures_and_labels(labels_by_metric
         names = re.findall(r"\bhora_\w+", expression)
         named_labels = set(re.findall(r"\{\{\s*(\w+)\s*\}\}", sentence))
         assert named_labels <= set().union(*(labels_by_metric[name] for name in names)), (expression, sentence)
-
-
-def test_the_dashboard_is_valid_for_grafana() -> None:
-    ids = [panel["id"] for panel in panels()]
-    assert len(ids) == len(set(ids)) > 20
-    for panel in panels():
-        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
-        assert panel["type"] in ("row", "stat", "timeseries")
-        names = [target["refId"] for target in panel.get("targets", [])]
-        assert names == ["A", "B", "C"][: len(names)]
-    for one, other in combinations([panel["gridPos"] for panel in panels()], 2):
-        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-        below = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        assert beside or below, (one, other)
-    (source,) = yaml.safe_load((FOLDER / "grafana/provisioning/datasources/prometheus.yml").read_text())["datasources"]
-    assert {"type": source["type"], "uid": source["uid"]} == {"type": "prometheus", "uid": "hora-prometheus"}
-    used = {json.dumps(source) for source in _values(DASHBOARD, "datasource")}
-    assert used == {json.dumps({"type": "prometheus", "uid": "hora-prometheus"})}
-
-
-def _values(document: Any, key: str) -> Iterator[Any]:
-    if isinstance(document, dict):
-        for name, value in document.items():
-            if name == key:
-                yield value
-            yield from _values(value, key)
-    elif isinstance(document, list):
-        for value in document:
-            yield from _values(value, key)
 
 
 def test_the_files_are_where_the_containers_look_for_them() -> None:

@@ -1,6 +1,5 @@
 """What a browser gets: the files and addresses of the page, its policy, and the documentation."""
 
-import re
 from pathlib import Path
 from types import ModuleType
 
@@ -125,16 +124,6 @@ def test_other_methods_on_a_file_are_refused(browser: TestClient) -> None:
         assert browser.head(path).headers["content-length"] == browser.get(path).headers["content-length"]
     assert browser.post("/jobs/3k9v0t2m7x1q", headers=BROWSER).status_code == 404
     assert browser.get("/v1/jobs/3k9v0t2m7x1q/cancel", headers=BROWSER).headers["allow"] == "POST"
-
-
-def test_a_visit_writes_one_line_to_the_log(browser: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
-    for path in ("/hosts", "/assets/index-1a2b3c4d.js", "/assets/index-00000000.js"):
-        browser.get(path, headers=BROWSER | {"X-Request-ID": "asked-by-me"})
-    logged = capsys.readouterr().out
-
-    assert re.search("path=/hosts .*request_id=asked-by-me", logged)
-    assert "index-1a2b3c4d" not in logged
-    assert "index-00000000" in logged
 
 
 def test_a_file_of_the_documentation_needs_no_token_and_an_unchanged_one_is_not_sent_again(

@@ -71,19 +71,6 @@ def test_closed_projects_are_proposed_to_those_who_may_submit_there(
     assert told == "there is no such project; there are: default"
 
 
-def test_wrong_values_of_a_query_are_answered_in_words(api: TestClient, subtests: pytest.Subtests) -> None:
-    wrong = {
-        "/v1/jobs?status=runing": ("status", "did you mean running?"),
-        "/v1/jobs?statu=running": ("statu", "did you mean status?"),
-        "/v1/jobs?name=%00": ("name", "must be one line of text, without control characters"),
-        "/v1/jobs?study=A!": ("study", "must be an id: small letters and digits, such as 3k9v0t2m7x1q"),
-        "/v1/jobs?sort=create": ("sort", "did you mean created_at?"),
-    }
-    for path, (field, message) in wrong.items():
-        with subtests.test(path=path):
-            assert details(api.get(path))[field].endswith(message)
-
-
 def test_one_answer_names_what_the_spec_and_what_the_service_refuses(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions)
     wrong = {

@@ -13,9 +13,8 @@ from sqlalchemy import Engine, select, text, update
 
 from api.row_views import job_view
 from jobs.db import text_search
-from jobs.db.cursors import InvalidCursor, as_text
+from jobs.db.cursors import InvalidCursor
 from jobs.db.engine import Sessions
-from jobs.db.signing import signature
 from jobs.db.tables import Job
 from jobs.db.text_search import TooMuchToSearch
 from jobs.lifecycle import listing
@@ -272,24 +271,6 @@ def test_no_job_is_seen_twice_while_others_are_added(stored: Sessions) -> None:
             break
     assert len(seen) == len(set(seen))
     assert [job_id for job_id in seen if job_id in set(before)] == before
-
-
-def test_cursors_of_the_version_before_are_read(stored: Sessions) -> None:
-    """It signed the text of the one field, and stored its value, the time and the id."""
-    jobs = figures_of(stored)
-    for order, name in ((f"-{METRIC}", METRIC), ("val_loss", "val_loss"), ("-started", "started")):
-        ids = sorted_by(jobs, order)
-        for place in (0, COUNT // 2, COUNT - 10):
-            job = next(job for job in jobs if job["id"] == ids[place])
-            value = "" if job[name] is None else job[name]
-            if order != "val_loss" and value != "":  # as JSON in a text
-                value = json.dumps(value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if name == "started" else value)
-            identity = json.dumps(["jobs", order, [], [], *[None] * 6, "None", "None"])
-            payload = json.dumps([value, job["created"].isoformat(), job["id"]]).encode()
-            with stored() as session:
-                cursor = as_text(signature(session, payload, of=identity) + payload)
-                page = list_jobs(session, ListQuery(JobFilter(), order, COUNT, cursor))
-            assert [job.id for job in page.items] == ids[place + 1 :]
 
 
 def test_a_cursor_of_several_fields_is_of_this_order_only_and_may_hold_long_texts(stored: Sessions) -> None:

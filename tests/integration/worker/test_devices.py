@@ -26,7 +26,6 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.agents import MakeAgent
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import until
-from trainer.devices import why_in
 from worker.attempt.shares import layout_of
 from worker.host.devices import Answer, Devices, Offer, Question, Usable, offer_of, usable_of
 from worker.host.gpus import Gpu, find_gpus
@@ -178,22 +177,6 @@ def test_the_question_is_asked_in_the_environment_of_a_rank(tmp_path: Path, monk
     given = json.loads(answer.why or "")
     assert (given["CUDA_VISIBLE_DEVICES"], given["HOME"]) == ("GPU-00,GPU-01", str(tmp_path))
     assert not [name for name in given if name.startswith("HORA_")]
-
-
-def test_the_reason_is_found_in_the_log_of_tensorflow() -> None:
-    log = """2026-01-12 22:03:00.525134: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on.
-2026-01-12 22:03:00.1: I tsl/dso_loader.cc:70] Could not load dynamic library 'libnvinfer.so.8'; dlerror: libnvinfer
-{}2026-01-12 22:03:01.2: W tensorflow/core/common_runtime/gpu/gpu_device.cc:2344] Cannot dlopen some GPU libraries. \
-Please make sure the missing libraries mentioned above are installed properly if you would like to use GPU.
-"""
-    missing = "2026-01-12 22:03:01: W tsl/dso_loader.cc:60] Could not load dynamic library 'libcudnn.so.9'; dlerror\n"
-    failed = "E0000 00:00:17.6 35 cuda_driver.cc:266] failed call to cuInit: CUDA_ERROR_NO_DEVICE\n"
-    assert [why_in(log.format(line)) for line in ("", missing, failed)] == [
-        "Cannot dlopen some GPU libraries",
-        "Could not load dynamic library 'libcudnn.so.9'; dlerror",
-        "failed call to cuInit: CUDA_ERROR_NO_DEVICE",
-    ]
-    assert why_in("nothing of use") is None
 
 
 def known_host(sessions: Sessions) -> HostNow:

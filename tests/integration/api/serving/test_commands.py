@@ -42,17 +42,6 @@ def test_the_api_listens_on_a_unix_socket(database: str, short_folder: Path, tmp
     assert "without limits" not in log.read_text()
 
 
-def test_the_command_of_earlier_versions_works_and_warns(database: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    argv = ("-m", "uvicorn", "--factory", "api.main:create_app", "--fd")
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port, number = listening.getsockname()[1], listening.fileno()
-        with running(database, log, *argv, str(number), files=(number,)):
-            wait_for_start(log)
-            assert httpx2.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
-    assert "without limits for headers and connections" in log.read_text()
-
-
 def test_a_port_in_use_is_a_failure(database: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with socket.create_server(("127.0.0.1", 0)) as other:
