@@ -238,15 +238,6 @@ def test_a_host_has_a_series_of_the_requested_minutes_for_each_metric(api: TestC
         assert (answer.status_code, answer.json()["type"]) == (404, "urn:hora:problem:host-not-found")
 
 
-def test_a_spike_of_a_host_survives_thinning(api: TestClient, sessions: Sessions) -> None:
-    a_host(sessions, "ha")
-    host_samples(sessions, [{"cpu_percent": 100.0 if place == 1234 else 1.0 + place % 2} for place in range(3000)])
-    [cpu] = series_of(api, metric="cpu_percent", max_points=20)
-    assert len(cpu["y"]) <= 20
-    assert max(cpu["y"]) == 100.0
-    assert cpu["x"][cpu["y"].index(100.0)] - cpu["x"][-1] == pytest.approx(1234 - 2999)
-
-
 def test_utilization_of_a_host_is_sent_again_with_a_newer_sample(api: TestClient, sessions: Sessions) -> None:
     a_host(sessions, "ha")
     poll, other = (Poll(api, f"/v1/hosts/ha/utilization?minutes={minutes}") for minutes in (60, 61))

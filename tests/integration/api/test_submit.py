@@ -251,16 +251,6 @@ def test_a_clone_is_the_same_job_with_changes(api: TestClient, submit_job: Calla
     assert api.post(f"/v1/jobs/{original}/clone").json()["spec"] == first["spec"]
 
 
-def test_a_wrong_clone_is_refused(api: TestClient, submit_job: Callable[..., str], sessions: Sessions) -> None:
-    url = f"/v1/jobs/{submit_job()}/clone"
-
-    assert wrong_fields(api.post(url, json={"batch": 1, "gpus": "two"})) == ["gpus", "batch"]
-    assert wrong_fields(api.post(url, content=b"[1]", headers=JSON)) == [""]
-    assert wrong_fields(api.post(url, content=b"[" * 50_000, headers=JSON)) == [""]
-    assert api.post("/v1/jobs/0000/clone").status_code == 404
-    assert count(sessions, Job) == 1
-
-
 def test_a_body_that_is_no_json_is_refused(api: TestClient) -> None:
     """What JSON is no spec: `tests/unit/jobs/model/test_spec.py`."""
     for body in (b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"dataset": "digits", "seed": ' + b"9" * 5000 + b"}"):

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from sqlalchemy import insert
 
 from api.live.changes import FloorTracker
 from jobs.db.engine import Sessions
-from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
 from tests.integration.jobs.job_rows import a_job
@@ -41,18 +39,6 @@ def test_a_hint_of_an_event_names_its_job(sessions: Sessions, hints: psycopg.Con
         session.rollback()
     last = a_job(sessions)
     assert payloads_up_to(hints, last) == [job_id, other_job_id, last]
-
-
-def test_many_events_of_one_statement_send_one_hint(sessions: Sessions, hints: psycopg.Connection) -> None:
-    ids = [a_job(sessions) for _ in range(3)]
-    with sessions.begin() as session:
-        rows = [{"job_id": each, "kind": EventKind.RESUMED} for each in ids * 50]
-        session.execute(insert(JobEvent), rows)
-        session.execute(insert(JobEvent).values(rows))
-    last = a_job(sessions)
-    *of_each, of_all, _ = payloads_up_to(hints, last)
-    assert of_each == [*ids, *ids]  # the same hint is sent only once in a transaction
-    assert sorted(of_all.split()) == sorted(ids)
 
 
 def test_a_hint_for_more_jobs_than_a_payload_holds_means_any_job(sessions: Sessions, hints: psycopg.Connection) -> None:

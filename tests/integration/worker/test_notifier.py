@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Webhook, WebhookDelivery
 from jobs.model.scopes import Scope
-from jobs.outward.webhooks import outbox, store
+from jobs.outward.webhooks import store
 from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
@@ -147,22 +146,3 @@ def test_a_receiver_that_is_silent_delays_nobody(sessions: Sessions, receiver: R
         with notifying(sessions, config):
             until(all_settled(sessions), what="all deliveries")
         assert (len(slow.received), len(receiver.received)) == (4, 4)
-
-
-def test_the_notifier_continues_after_a_broken_database_connection(
-    sessions: Sessions, receiver: Receiver, config: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    a_webhook(sessions, receiver.url)
-    end_a_job(sessions)
-    broken: list[str] = []
-
-    def end_studies(session: Session) -> list[str]:
-        if not broken:
-            broken.append("the connection")
-            session.execute(select(func.pg_terminate_backend(func.pg_backend_pid())))
-        return []
-
-    monkeypatch.setattr(outbox, "end_studies", end_studies)
-    with notifying(sessions, config):
-        until(all_settled(sessions), what="the delivery")
-    assert (len(receiver.received), len(broken)) == (1, 1)
