@@ -196,6 +196,16 @@ def test_pause_queues_the_job_and_says_why_until_it_is_resumed_or_cancelled(sess
     assert running.job.end_reason is (EndReason.CANCELLED if by == "cancel" else None)
 
 
+def test_warn_only_warns_and_a_slot_without_samples_is_no_proof(sessions: Sessions) -> None:
+    running = Running(sessions, idle=STOP | {"action": "warn"})
+    running.samples(range(1, 210), ranks=[0])
+    assert running.watch() == 0
+    running.samples(range(1, 210), ranks=[1])
+    assert running.watch() == 1
+    assert (running.job.idle or {})["acts_at"] is None
+    assert running.ending() is None
+
+
 def set_default(sessions: Sessions, policy: dict[str, Any] | None) -> None:
     change(sessions, update(Project).values(idle=policy))
 

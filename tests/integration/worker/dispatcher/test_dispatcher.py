@@ -3,7 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
 import redis
 from sqlalchemy import Text, cast, func, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY
@@ -192,24 +191,19 @@ def test_many_dispatchers_lease_no_slot_twice(sessions: Sessions, make_dispatche
     assert (most, job_rows.count(sessions, Attempt)) == (3, 18)
 
 
-@pytest.mark.parametrize(("dispatchers", "calls", "waiting"), [(1, 10, 2), (6, 6, 1)], ids=["one", "several workers"])
-def test_concurrent_calls_are_merged(
-    sessions: Sessions, make_dispatcher: MakeDispatcher, dispatchers: int, calls: int, waiting: int
+def test_a_pass_waits_for_the_one_before_it_and_further_calls_return(
+    sessions: Sessions, make_dispatcher: MakeDispatcher
 ) -> None:
-    """One pass runs, one call waits for it, and the others return: the waiting one will see all that they would.
-
-    Here the pass is elsewhere. Of one worker, a second call waits for the first one.
-    """
+    """The waiting one will see all that the others would. Here the pass before it is elsewhere."""
     job_rows.a_host(sessions)
-    made = [make_dispatcher() for _ in range(dispatchers)]
-    with sessions() as session, ThreadPoolExecutor(calls) as pool:
+    made = [make_dispatcher() for _ in range(6)]
+    with sessions() as session, ThreadPoolExecutor(6) as pool:
         session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": 0x646973706174})
-        runs = [pool.submit(made[number % dispatchers].run) for number in range(calls)]
-        until(lambda: sum(run.done() for run in runs) == calls - waiting, what="the calls that have nothing to add")
-        job_rows.a_job(sessions)  # comes after the calls, before the passes
+        runs = [pool.submit(dispatcher.run) for dispatcher in made]
+        until(lambda: sum(run.done() for run in runs) == 5, what="the calls that have nothing to add")
+        job_rows.a_job(sessions)  # comes after the calls, before the pass
         session.commit()
-        assert sorted(run.result(120) for run in runs) == [0] * (calls - 1) + [1]
-    assert len(live_leases(sessions)) == 1
+        assert sorted(run.result(120) for run in runs) == [0] * 5 + [1]
 
 
 def test_a_dispatcher_of_many_hosts_takes_only_some_turns(sessions: Sessions, dispatcher: Dispatcher) -> None:
