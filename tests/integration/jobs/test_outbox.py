@@ -1,8 +1,10 @@
 """A delivery is written with the end that it reports, once for each subscribed webhook, and settled once."""
 
+import json
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import func, select, update
 
@@ -66,6 +68,11 @@ def claimed_end(sessions: Sessions) -> Claimed:
 def settle(sessions: Sessions, claimed: Claimed, answer: Answer) -> Verdict | None:
     with sessions.begin() as session:
         return outbox.settle(session, claimed, answer, jitter=0)
+
+
+def messages(sessions: Sessions) -> list[dict[str, Any]]:
+    """The messages of all deliveries, as they are sent."""
+    return [json.loads(json.dumps(one.payload)) for one in iter(lambda: claim(sessions, lease_s=600), None)]
 
 
 def the_delivery(sessions: Sessions) -> WebhookDelivery:
