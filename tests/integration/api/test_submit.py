@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import redis
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import event, func, select, update
+from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Slot
@@ -215,18 +214,6 @@ def test_a_repeated_key_gets_the_first_answer_of_its_owner(
     for malformed in ("", "x" * 256, "caf\u00e9", "a\tb"):
         raw = {b"Idempotency-Key": malformed.encode("latin-1")}
         assert wrong_fields(api.post("/v1/jobs", json=SPEC, headers=raw)) == ["Idempotency-Key"]
-
-
-def test_a_key_is_looked_up_once_and_never_by_a_dry_run(api: TestClient, app: FastAPI) -> None:
-    statements: list[str] = []
-    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
-    study = {"name": "s", "base": {"dataset": "digits", "learning_rate": 0.001}, "grid": {"gpus": [1]}}
-    for path, body in (("/v1/jobs", SPEC), ("/v1/studies", study)):
-        for params, lookups in (({"dry_run": True}, 0), ({}, 1), ({}, 1)):  # the last one is a replay
-            statements.clear()
-            answer = api.post(path, json=body, params=params, headers={"Idempotency-Key": f"k {path}"})
-            assert answer.status_code == (200 if params else 201)
-            assert sum("pg_advisory_xact_lock" in statement for statement in statements) == lookups
 
 
 def test_a_submission_sends_a_hint_to_the_dispatcher(configuration: Settings, broker: str) -> None:

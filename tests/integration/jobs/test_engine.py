@@ -11,7 +11,6 @@ from sqlalchemy.exc import DBAPIError, StatementError
 
 from api.problem_answers import problem_of
 from jobs.db.engine import Sessions, cause_in_words, engine_for, is_away
-from tests.integration.database_messages import waits
 
 ADDRESSES = (
     "hora@/hora?host={gone},{here}&port=5432&target_session_attrs=read-write",
@@ -60,17 +59,6 @@ def test_an_error_in_words_has_no_statement(sessions: Sessions, statement: str, 
     assert words in in_words
     assert "SELECT" not in in_words
     assert "s3cret" not in in_words
-
-
-def test_a_transaction_waits_for_its_own_statements_only(database: str, tmp_path: Path) -> None:
-    engine = engine_for(database, pool_size=1)
-
-    def read() -> None:
-        with engine.begin() as connection:
-            connection.exec_driver_sql("SELECT 1")
-
-    assert waits(engine, tmp_path, read) == 3  # with BEGIN and COMMIT
-    engine.dispose()
 
 
 @pytest.mark.parametrize("how", ["ended by the server", "closed here", "cut"])

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from jobs.copies.manifests import Manifests
-from jobs.copies.store import Store, StoreAway
+from jobs.copies.store import Store
 from jobs.db.engine import Sessions
 from jobs.runtime.checkpoint_folders import attempt_folder, checkpoint_folder
 from jobs.runtime.settings import Settings
@@ -26,7 +26,7 @@ from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, script_job, started
 from tests.s3 import S3Server, s3_server
 from tests.store_faults import FaultyLink, faulty
-from tests.waiting import slowdown, until
+from tests.waiting import slowdown
 from worker.copies import copier as copier_module
 from worker.copies import fetching
 
@@ -162,24 +162,3 @@ def test_nothing_half_is_taken_for_whole(
     gc.collect()  # so that a connection that nobody closed fails this test, and not the next one
     assert sum(count > 0 for count in whole) > SEEDS / 2, whole
     assert all(seen[fault] for fault in ("refused", "half read", "answer cut", "full")), seen
-
-
-def test_a_line_can_be_slow_and_cut(server: S3Server) -> None:
-    with faulty(server.endpoint) as link, ThreadPoolExecutor(1) as pool:
-        line = Line(server, link)
-        link.slow(5_000_000)
-        began = time.monotonic()
-        line.faulty.write("slow", bytes(2_000_000))
-        assert time.monotonic() - began > 0.4
-        link.slow(100_000)
-        transfer = pool.submit(line.faulty.write, "cut", bytes(10_000_000))
-        until(lambda: link.under_way, what="a transfer")
-        link.cut()
-        with pytest.raises(StoreAway):
-            transfer.result(10 * slowdown())
-        with pytest.raises(StoreAway):
-            line.faulty.files("")
-        assert "cut" not in [file.key for file in line.direct.files("")]
-        link.normal()
-        line.faulty.write("cut", b"1")
-        assert line.direct.read("cut") == b"1"
