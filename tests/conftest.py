@@ -152,6 +152,15 @@ def a_clone(postgres_url: str, _template: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def bare_url(postgres_url: str) -> Iterator[str]:
+    """The address of a database without tables."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE bare TEMPLATE template0")
+        yield postgres_url.replace("/hora?", "/bare?")
+        connection.execute("DROP DATABASE bare WITH (FORCE)")
+
+
+@pytest.fixture
 def engine(database: str) -> Iterator[Engine]:
     """An engine on this test's own database."""
     engine = engine_for(database)

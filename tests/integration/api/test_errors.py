@@ -2,7 +2,6 @@
 
 import errno
 import os
-from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -120,20 +119,11 @@ def test_a_database_that_comes_back_is_used_again(api: TestClient, database: str
         assert api.post("/v1/jobs", json=SPEC).status_code == 201
 
 
-@pytest.fixture
-def bare_database(postgres_url: str) -> Iterator[str]:
-    """A database without tables."""
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE bare")
-        yield postgres_url.replace("/hora?", "/bare?")
-        connection.execute("DROP DATABASE bare WITH (FORCE)")
-
-
-def test_a_database_may_be_migrated_after_the_service_started(configuration: Settings, bare_database: str) -> None:
-    with client_with(configuration, database_url=bare_database) as client:
+def test_a_database_may_be_migrated_after_the_service_started(configuration: Settings, bare_url: str) -> None:
+    with client_with(configuration, database_url=bare_url) as client:
         problem(client.get("/readyz"), 503, "unavailable")
         problem(client.get("/v1/jobs"), 503, "unavailable")
-        migrations.upgrade(bare_database)
+        migrations.upgrade(bare_url)
 
         assert client.get("/readyz").status_code == 200
         assert client.get("/v1/jobs").status_code == 200

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session, undefer_group
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Host, Job, JobEvent, Slot, Study
+from jobs.db.tables import Attempt, Base, Host, Job, JobEvent, Slot, Study
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import Lease, new_id, request_cancel, transition
 from jobs.lifecycle.submission import Idempotency, StudyPlace, earlier_job, write_job, write_jobs
@@ -226,3 +226,12 @@ def host_went_silent(sessions: Sessions, name: str = "ha", *, for_s: float = 360
         session.execute(
             update(Host).where(Host.name == name).values(heartbeat_at=func.now() - timedelta(seconds=for_s))
         )
+
+
+def tables_with(sessions: Sessions, row_id: str) -> list[str]:
+    """The tables in which the id is."""
+    with sessions() as session:
+        return [
+            name for name in sorted(Base.metadata.tables)
+            if session.scalar(text(f"SELECT count(*) FROM {name} AS row WHERE row::text LIKE '%{row_id}%'"))  # noqa: S608
+        ]  # fmt: skip

@@ -11,7 +11,6 @@ from sqlalchemy.exc import OperationalError
 from jobs.db.engine import Sessions
 from jobs.db.tables import (
     Allocation,
-    Base,
     DeletedJob,
     IdempotencyKey,
     Job,
@@ -35,6 +34,7 @@ from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow
 from tests.integration.api.starting_rows import seconds
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.job_rows import tables_with
 from tests.integration.jobs.test_races import at_once
 
 SERIES: tuple[type[Any], ...] = (LogLine, MetricPoint, MetricBlock, Sample, Rollup)
@@ -81,15 +81,6 @@ def remove_rows(sessions: Sessions) -> int:
             if not deletion.remove_rows(session):
                 return number
     raise AssertionError
-
-
-def tables_with(sessions: Sessions, job_id: str) -> list[str]:
-    """The tables in which the id is."""
-    with sessions() as session:
-        return [
-            name for name in sorted(Base.metadata.tables)
-            if session.scalar(text(f"SELECT count(*) FROM {name} AS row WHERE row::text LIKE '%{job_id}%'"))  # noqa: S608
-        ]  # fmt: skip
 
 
 def test_all_rows_of_a_job_go_and_its_gpu_hours_stay(sessions: Sessions) -> None:

@@ -3,14 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import text
-
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
-from jobs.telemetry.axes import ends_of_epochs, epoch_scales
+from jobs.telemetry.axes import epoch_scales
 from jobs.telemetry.series import MetricSeries, metrics, metrics_of_jobs
 from tests.integration.api.starting_rows import metric_points
 from tests.integration.jobs.job_rows import a_host, a_job
@@ -54,14 +52,3 @@ def test_scales_of_scripts_and_other_jobs_are_read_together(sessions: Sessions, 
         scales = epoch_scales(session, [session.get_one(Job, job_id) for job_id in (own, script)])
     ends = {job_id: scale.ends.tolist()[:-1] for job_id, scale in scales.items() if scale is not None}
     assert ends == {own: [0, 4, 8], script: [0, 7, 14, 21]}
-
-
-def test_the_ends_of_epochs_are_found_by_name_although_a_script_is_among_the_jobs(sessions: Sessions) -> None:
-    query = ends_of_epochs([f"{n}own" for n in range(199)], ["0script"])
-    with sessions() as session:
-        sql = str(query.compile(session.connection(), compile_kwargs={"literal_binds": True}))
-        session.execute(text("SET LOCAL enable_seqscan = off"))
-        plan = session.execute(text("EXPLAIN " + sql.replace(":", "\\:"))).scalars().all()
-    conditions = [line for line in plan if "metric_points" not in line and "Index Cond" in line and "rank" in line]
-    assert len(conditions) == 2, plan
-    assert sum("name" in line for line in conditions) == 1, plan

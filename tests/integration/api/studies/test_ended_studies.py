@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import (
-    Base,
     DeletedJob,
     IdempotencyKey,
     Job,
@@ -27,6 +26,7 @@ from jobs.model.states import EndReason, Status
 from jobs.people.project_admission import Applicant
 from tests.integration.api.starting_rows import SPEC
 from tests.integration.api.studies.study_jobs import BASE, STUDY, Json, job_ids, row_count, wrong_fields
+from tests.integration.jobs.job_rows import tables_with
 
 Submit = Callable[..., Json]
 GB = 10**9
@@ -37,15 +37,6 @@ def end_all(sessions: Sessions, study: Json, *, stored_bytes: int = 0) -> None:
     values = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
     with sessions.begin() as session:
         session.execute(update(Job).where(Job.study_id == study["id"]).values(**values, checkpoint_bytes=stored_bytes))
-
-
-def tables_with(sessions: Sessions, row_id: str) -> list[str]:
-    """The tables in which the id is."""
-    with sessions() as session:
-        return [
-            name for name in sorted(Base.metadata.tables)
-            if session.scalar(text(f"SELECT count(*) FROM {name} AS row WHERE row::text LIKE '%{row_id}%'"))  # noqa: S608
-        ]  # fmt: skip
 
 
 def refusal(answer: Any) -> tuple[int, str, str]:
