@@ -198,20 +198,12 @@ def the_controller_is_down(site: Site) -> None:
     site.later(site.away_s.pop(), site.bring_controller_back)
 
 
-def an_attempt_is_cancelled_in_slurm(site: Site) -> None:
-    site.in_slurm("scancel", "{}")
+def in_slurm(name: str, *argv: str) -> Callable[[Site], None]:
+    def fault(site: Site) -> None:
+        site.in_slurm(*argv)
 
-
-def an_attempt_is_requeued_in_slurm(site: Site) -> None:
-    site.in_slurm("sh", "-c", "scontrol update JobId={0} Requeue=1 && scontrol requeue {0}")
-
-
-def the_time_of_an_attempt_is_nearly_over(site: Site) -> None:
-    site.in_slurm("scontrol", "update", "JobId={}", "TimeLimit=1")
-
-
-def slurm_asks_for_the_nodes(site: Site) -> None:
-    site.in_slurm("scancel", "--signal=USR2", "--batch", "{}")
+    fault.__name__ = name
+    return fault
 
 
 def a_node_is(state: str) -> Callable[[Site], None]:
@@ -224,8 +216,11 @@ def a_node_is(state: str) -> Callable[[Site], None]:
 
 
 NEED_SLURM = [
-    an_attempt_is_cancelled_in_slurm, an_attempt_is_requeued_in_slurm, the_time_of_an_attempt_is_nearly_over,
-    slurm_asks_for_the_nodes, a_node_is("drain"), a_node_is("down"), the_controller_is_down, a_slurmd_is_killed,
+    in_slurm("an attempt is cancelled", "scancel", "{}"),
+    in_slurm("an attempt is requeued", "sh", "-c", "scontrol update JobId={0} Requeue=1 && scontrol requeue {0}"),
+    in_slurm("the time of an attempt is nearly over", "scontrol", "update", "JobId={}", "TimeLimit=1"),
+    in_slurm("Slurm asks for the nodes", "scancel", "--signal=USR2", "--batch", "{}"),
+    a_node_is("drain"), a_node_is("down"), the_controller_is_down, a_slurmd_is_killed,
 ]  # fmt: skip
 KINDS = [*NEED_SLURM, a_rank_is_killed, a_supervisor_is_killed, a_member_is_killed]
 

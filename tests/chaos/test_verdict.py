@@ -6,7 +6,6 @@ import pytest
 
 from jobs.model.spec import spec_from
 from tests.chaos.script import Harm, Moment, script_of
-from tests.chaos.shares import shares_script_of
 from tests.chaos.verdict import broken_curve, different_curves, disk_faults_that_count
 
 
@@ -45,13 +44,3 @@ def test_every_round_includes_all_kinds_of_harm_wishes_and_jobs_and_its_seed_det
         for job in script.jobs:
             assert spec_from(job.spec).name == job.name
             assert job.at < sum(other.at == 0.0 for other in script.jobs) / jobs, "the round never gets there"
-
-
-def test_users_who_share_have_alike_jobs_of_one_priority_and_one_user_comes_first() -> None:
-    for seed in range(20):
-        script = shares_script_of(seed, jobs=16, disturbances=len(Harm), harms=tuple(Harm))
-        assert script.owners == {"ann", "ben", "cara"}
-        assert {job.owner for job in script.jobs if job.at == 0.0} == {"ann"}
-        kinds = {job.kind: {**job.spec, "name": ""} for job in script.jobs}
-        assert all({**job.spec, "name": ""} == kinds[job.kind] for job in script.jobs)
-        assert {spec_from(job.spec).priority for job in script.jobs} == {50}

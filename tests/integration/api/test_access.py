@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import psycopg
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -79,29 +78,6 @@ def test_a_token_that_is_revoked_while_it_is_looked_up_is_not_remembered(
     assert cache.look_up(sha256) is not None
 
     assert cache.remembered(sha256) is None
-
-
-def test_the_last_use_of_a_token_is_not_written_on_each_request(
-    database: str, sessions: Sessions, client_of: Clients
-) -> None:
-    def versions() -> Any:
-        with psycopg.connect(database) as connection:
-            return connection.execute("SELECT xmin, last_used_at FROM tokens WHERE user_name = 'tina'").fetchone()
-
-    tina = client_of("tina")
-    assert versions()[1] is None
-    assert tina.get("/v1/me").status_code == 200
-    after_first_use = versions()
-    assert after_first_use[1] is not None
-    sha256 = sha256_of(sessions, "tina")
-    for _ in range(3):
-        assert TokenCache(sessions, None).look_up(sha256) is not None
-    assert versions() == after_first_use
-    with sessions.begin() as session:
-        session.execute(update(Token).where(Token.sha256 == sha256).values(last_used_at=LONG_AGO))
-    assert TokenCache(sessions, None).look_up(sha256) is not None
-
-    assert versions()[1] > LONG_AGO
 
 
 def test_a_token_with_too_many_requests_gets_429(api: TestClient, app: FastAPI, client_of: Clients) -> None:

@@ -6,11 +6,8 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import text
 
 from jobs.db.engine import Sessions
-from jobs.lifecycle.store import add_event
-from jobs.model.states import EventKind
 from tests.integration.api.starting_rows import an_attempt, end_job, metric_points
 from tests.integration.api.walk import closed_routes
 
@@ -67,15 +64,3 @@ def test_a_job_in_an_article_of_its_own_people_stays_until_it_is_not_shown(
     assert ada.patch(f"/v1/articles/{article}", json=changed).status_code == 200, "older versions do not count"
     assert ada.delete(f"/v1/jobs/{job_id}").status_code == 204
     assert eve.get(f"/v1/articles/{of_stranger}").status_code == 200
-
-
-def test_a_job_with_a_long_history_is_deleted_in_time(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
-    """An imported run may have 100,000 events."""
-    job_id = submit_job()
-    end_job(sessions, job_id)
-    with sessions.begin() as session:
-        add_event(session, job_id, EventKind.CHECKPOINT_SAVED, attempt=1, data={"step": 1, "epoch": 1})
-        for _ in range(17):  # doubles
-            columns = "job_id, kind, attempt, data"
-            session.execute(text(f"INSERT INTO job_events ({columns}) SELECT {columns} FROM job_events"))  # noqa: S608
-    assert api.delete(f"/v1/jobs/{job_id}").status_code == 204

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine, event, update
+from sqlalchemy import update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
-from jobs.lifecycle.store import some_jobs, touch
-from jobs.telemetry.series import metrics_of_jobs
+from jobs.lifecycle.store import touch
 from tests.integration.api.polls import Poll
 from tests.integration.api.starting_rows import an_attempt, metric_points
 
@@ -108,17 +107,3 @@ def test_one_tag_covers_all_jobs_of_the_answer(
         poll.changes_with(write)
     poll.stands_still_with(submit_job)
     assert of_one.is_unchanged()
-
-
-def test_many_jobs_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, trained_jobs: list[str]) -> None:
-    statements: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
-
-    def statement_count(ids: list[str]) -> int:
-        statements.clear()
-        with sessions() as session:
-            jobs = some_jobs(session, ids)
-            assert list(metrics_of_jobs(session, jobs, names=["loss"], ranks=[-1, 0], axis="epoch")) == ids
-        return len(statements)
-
-    assert statement_count(trained_jobs) == statement_count(trained_jobs[:1]) > 0

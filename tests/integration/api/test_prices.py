@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import Engine, event
 
 from api.main import app_for
 from jobs.db.engine import Sessions
-from jobs.lifecycle.job_usage import usage_of
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import TOKEN, a_host, an_attempt, seconds
@@ -34,7 +32,7 @@ def test_each_slot_of_an_attempt_has_the_price_of_its_own_model(api: TestClient,
     assert prices == pytest.approx([4 + 2 + 4 + 0.1, 0.1, 2])
 
 
-def test_jobs_have_the_usage_of_all_their_attempts(api: TestClient, sessions: Sessions, engine: Engine) -> None:
+def test_jobs_have_the_usage_of_all_their_attempts(api: TestClient, sessions: Sessions) -> None:
     job_ids = [api.post("/v1/jobs", json={"dataset": "digits"}).json()["id"] for _ in range(3)]
     both = [share("NVIDIA H100 NVL", "NVIDIA H100 NVL", host="hb"), share("Tesla T4", host="ha")]
     for number, shares in enumerate(([share("Tesla T4")], both, both), 1):  # twice on the same slots
@@ -51,11 +49,6 @@ def test_jobs_have_the_usage_of_all_their_attempts(api: TestClient, sessions: Se
     assert second == {"hosts": ["ha"], "devices": ["cpu"], "gpu_hours": 0, "cost": 0}
     assert none == {"hosts": [], "devices": [], "gpu_hours": 0, "cost": 0}
     assert api.get(f"/v1/jobs/{job_ids[0]}").json()["usage"] == first
-    statements: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
-    with sessions() as session:
-        usage_of(session, job_ids, None)
-    assert len(statements) == 1
 
 
 def test_cells_of_a_report_have_the_cost_of_all_attempts(

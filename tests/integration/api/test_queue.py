@@ -5,20 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import event, func, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import AccountStanding, Host, Job, Slot
-from jobs.lifecycle import store
 from jobs.model.states import Status
 from jobs.scheduling import queue_places
 from jobs.scheduling.queue_rows import Lane, Moment, lanes_of
 from tests.integration.api.starting_rows import a_host, seconds
 from tests.integration.jobs import job_rows
-from tests.integration.jobs.writing import change, write
+from tests.integration.jobs.writing import change
 
 Submit = Callable[..., str]
 
@@ -209,16 +207,6 @@ def test_a_queued_job_is_paused_and_resumed_until_it_has_ended(
     assert waiting(api, first) is None
 
 
-def test_a_change_sends_a_hint_to_the_dispatcher(
-    api: TestClient, app: FastAPI, submit_job: Submit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job_id, sent_hints = submit_job(), list[str]()
-    for verb in ("pause", "resume", "cancel"):
-        monkeypatch.setattr(app.state.services.hints, "dispatch", lambda verb=verb: sent_hints.append(verb))
-        api.post(f"/v1/jobs/{job_id}/{verb}")
-    assert sent_hints == ["pause", "resume", "cancel"]
-
-
 def test_the_tag_of_a_queued_job_changes_with_what_it_waits_for(
     api: TestClient, submit_job: Submit, sessions: Sessions
 ) -> None:
@@ -235,18 +223,3 @@ def test_the_tag_of_a_queued_job_changes_with_what_it_waits_for(
     lost = api.get(url, headers={"If-None-Match": moved.headers["etag"]})
     assert (lost.status_code, lost.json()["waiting"]["reason"]) == (200, "no host is alive")
     assert lost.json()["revision"] == moved.json()["revision"]
-
-
-def test_an_unchanged_job_that_runs_costs_one_small_query(
-    api: TestClient, app: FastAPI, submit_job: Submit, sessions: Sessions
-) -> None:
-    url = f"/v1/jobs/{(job_id := submit_job())}"
-    write(sessions, store.transition, job_id, Status.LAUNCHING)
-    job = api.get(url)
-    assert job.json()["waiting"] is None
-    tag = job.headers["etag"]
-    statements: list[str] = []
-    event.listen(app.state.services.engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
-    assert api.get(url, headers={"If-None-Match": tag}).status_code == 304
-    assert len(statements) == 1
-    assert "spec" not in statements[0]

@@ -90,12 +90,3 @@ def test_a_wrong_trace_is_refused(tmp_path: Path, rows: list[str], header: str, 
     with pytest.raises(TraceError) as refused:
         read_trace(trace(tmp_path, *rows, header=header), hosts=2, slots=4)
     assert says in str(refused.value)
-
-
-def test_starts_are_forecast_under_the_own_policies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One slot, and jobs that take as long as those before: the last ones are expected to wait about as they do."""
-    path = trace(tmp_path, *(f"{90 * number},100,1" for number in range(60)))
-    fifo, hora = figures(capsys, path, 1, "fifo,hora-fifo", "--starts", "2")["policies"]
-    assert fifo["starts"] is None
-    assert hora["starts"]["jobs"] == 30
-    assert hora["starts"]["within_2"] >= 0.9

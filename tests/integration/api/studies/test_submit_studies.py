@@ -2,10 +2,9 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from fastapi.testclient import TestClient
-from sqlalchemy import event, select
+from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Study
@@ -74,18 +73,6 @@ def test_a_repeated_key_gets_the_first_study_again(api: TestClient, sessions: Se
     changed_study = api.post("/v1/studies", json=STUDY | {"repeats": 1}, headers=key)
     assert (changed_study.status_code, changed_study.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict")
     assert api.post("/v1/jobs", json=BASE, headers=key).status_code == 409
-
-
-def test_a_thousand_jobs_are_written_in_a_few_statements(api: TestClient, app: Any, sessions: Sessions) -> None:
-    statements: list[str] = []
-    engine = app.state.services.engine
-    event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
-    body = STUDY | {"grid": {"learning_rate": [i / 1000 for i in range(1, 101)]}, "repeats": 10, "max_jobs": 1000}
-    answer = api.post("/v1/studies", json=body)
-
-    assert answer.status_code == 201
-    assert row_count(sessions, Job) == row_count(sessions, JobEvent) == 1000
-    assert len(statements) < 40, Counter(text[:60] for text in statements)
 
 
 def test_an_unknown_study_is_not_found(api: TestClient) -> None:

@@ -4,15 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, func, select, update
+from sqlalchemy import func, select, update
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import AccountStanding, Attempt, Job, Project, UsageHour
 from jobs.lifecycle.store import pause
 from jobs.model.states import EndReason
 from jobs.people import projects
-from jobs.runtime.hints import Hints
-from jobs.runtime.settings import Settings
 from tests.integration.jobs import code_rows, job_rows
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, began, live_leases, placed_jobs, standing
 from worker.dispatcher import Dispatcher
@@ -200,20 +198,3 @@ def test_a_user_who_was_entitled_to_nothing_has_a_place(sessions: Sessions, disp
         parts = {row.user_name: row.entitled_part for row in session.scalars(select(AccountStanding))}
     assert parts == {"ann": 1.0, "ben": 0.0}
     assert positions(sessions, job_rows.a_job(sessions, owner="ben", gpus=1)) == [2]
-
-
-def test_many_users_take_as_many_statements_as_one(sessions: Sessions, engine: Engine, hints: Hints) -> None:
-    job_rows.a_host(sessions, slots=1)
-    dispatcher = Dispatcher(sessions, hints, Settings())
-    job_rows.a_job(sessions, owner="u0", gpus=1)
-    assert dispatcher.run() == 1
-    job_rows.a_job(sessions, owner="u0", gpus=1)
-    statements: list[str] = []
-    event.listen(engine, "before_cursor_execute", lambda _c, _x, statement, *_: statements.append(statement))
-    assert dispatcher.run() == 0
-    of_one = len(statements)
-    for number in range(1, 30):
-        job_rows.a_job(sessions, owner=f"u{number}", gpus=1)
-    statements.clear()
-    assert dispatcher.run() == 0
-    assert len(statements) == of_one

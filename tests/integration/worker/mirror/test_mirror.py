@@ -10,8 +10,7 @@ from sqlalchemy import func, select, text, update
 from jobs.db.tables import Mirror
 from jobs.lifecycle import leases
 from jobs.lifecycle.store import get_job, request_cancel
-from jobs.model.states import EndReason, Status
-from jobs.outward.mirroring.store import work_on
+from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import SampleRow
@@ -245,14 +244,3 @@ def test_one_worker_at_a_time_copies(site: Site) -> None:
         another.scalar(text("SELECT pg_advisory_unlock_all()"))
     site.copy()
     assert site.run()["info"]["status"] == "KILLED"
-
-
-def test_an_unchanged_job_is_not_copied_again(site: Site) -> None:
-    lease = site.a_planned_attempt()
-    site.copy()
-    before = site.state_of(lease.job_id)
-    with site.sessions() as session:
-        assert work_on(session, lease.job_id, sample_period_s=1.0).is_needless
-    site.copy()
-    assert site.state_of(lease.job_id).touched_at == before.touched_at
-    assert before.state["status"] == Status.RUNNING

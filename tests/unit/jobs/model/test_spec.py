@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from jobs.model.spec import parse_spec, spec_from
-from jobs.model.stored_spec import stored_spec
+from jobs.model.origins import unlike
+from jobs.model.spec import Spec, parse_spec, spec_from
+from jobs.model.stored_spec import stored_spec, with_defaults
 from jobs.model.tasks import DEFAULT_METRICS, epoch_metrics
 from tests.unit.jobs.model.spec_documents import SCRIPT, fields_of, problems_of, smallest
 
@@ -134,3 +135,54 @@ def test_the_default_metric_is_that_of_the_task() -> None:
 def test_every_wrong_field_is_named_at_once() -> None:
     document = smallest(gpus=0, learning_rate=-1, model={"name": "a b"}, extra=1, early_stopping={"patience": 0})
     assert set(fields_of(document)) == {"gpus", "learning_rate", "model.name", "extra", "early_stopping.patience"}
+
+
+# Specs in rows, which the version before reads too.
+FIELDS_OF_THE_FIRST_RELEASE = {
+    "name", "dataset", "model", "gpus", "min_gpus", "device", "batch_per", "batch_size", "learning_rate", "lr_scaling",
+    "base_batch", "warmup_epochs", "optimizer", "epochs", "steps_per_epoch", "early_stopping", "checkpoint",
+    "precision", "placement", "priority", "project", "max_restarts", "time_limit_s", "stall_timeout_s", "seed",
+    "labels", "probe",
+}  # fmt: skip
+
+
+def test_a_spec_without_later_fields_is_stored_as_the_first_release_did() -> None:
+    plain = stored_spec(spec_from({"dataset": {"source": "digits"}}))
+    chosen = stored_spec(spec_from({"dataset": {"source": "digits", "samples": 64}, "jit": True}))
+    assert plain.keys() == FIELDS_OF_THE_FIRST_RELEASE == chosen.keys() - {"jit"}
+    assert chosen["dataset"].keys() - plain["dataset"].keys() == {"samples"}
+    assert "balance" not in plain["dataset"]
+
+
+def test_defaults_of_later_fields_come_back() -> None:
+    spec = spec_from({"dataset": {"source": "digits", "balance": True}, "gpu_model": "h100"})
+    document = with_defaults(stored_spec(spec))
+    assert document == spec.model_dump(mode="json")
+    assert document.keys() == Spec.model_fields.keys()
+    assert spec_from(document) == spec
+
+
+@pytest.mark.parametrize(
+    ("own", "before", "problem"),
+    [
+        ({}, {}, None),
+        ({"weights": "imagenet"}, {}, ("model.weights", "none", "imagenet")),
+        ({}, {"weights": "imagenet"}, ("model.weights", "imagenet", "none")),
+        ({"weights": "imagenet", "freeze_base": False}, {}, None),  # the checkpoint replaces them
+        ({"weights": "imagenet"}, {"weights": "job:0123456789ab"}, None),
+        (
+            {"weights": "imagenet", "freeze_base": False},
+            {"weights": "imagenet", "freeze_base": True},
+            ("model.freeze_base", "true", "false"),
+        ),
+    ],
+)
+def test_the_weights_are_named_where_they_decide_whether_the_base_is_frozen(
+    own: dict[str, Any], before: dict[str, Any], problem: tuple[str, str, str] | None
+) -> None:
+    spec, spec_before = (
+        spec_from({"dataset": "digits", "batch_size": 32, "gpus": 1, "model": {"name": "mobilenet_v2"} | model})
+        for model in (own, before)
+    )
+    found = [(each.field, each.message.split()[2], each.received) for each in unlike(spec, spec_before, "0123456789ab")]
+    assert found == ([] if problem is None else [problem])
