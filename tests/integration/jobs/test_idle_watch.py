@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, cast, func, insert, select, text, update
+from sqlalchemy import cast, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jobs.db.engine import Sessions
@@ -20,7 +19,6 @@ from jobs.people.project_admission import Applicant
 from jobs.scheduling.queue import standings
 from jobs.telemetry import idle_watch
 from jobs.telemetry.idle_watch import watch_once
-from tests.integration.database_messages import waits
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.test_outbox import a_webhook, messages
 from tests.integration.jobs.writing import change, write
@@ -389,17 +387,6 @@ def test_one_worker_at_a_time_looks(sessions: Sessions) -> None:
     before = looked_at()
     assert watch_once(sessions, period_s=3600, sample_period_s=1.0) == 0
     assert looked_at() == before, "another worker has just looked"
-
-
-def test_many_jobs_cost_as_many_statements_as_one(sessions: Sessions, engine: Engine, tmp_path: Path) -> None:
-    of_one = waits(engine, tmp_path, Running(sessions).watch)
-    for number in range(20):
-        job_rows.a_host(sessions, f"h{number}", kind="gpu")
-        job_rows.an_attempt(sessions, job_rows.a_job(sessions, idle=STOP), host=f"h{number}")
-    change(sessions, update(Attempt).values(started_at=func.now()))
-    assert waits(engine, tmp_path, lambda: watch_once(sessions, period_s=0.0, sample_period_s=1.0)) == of_one
-    with sessions() as session:
-        assert session.scalar(select(func.count(IdleStretch.attempt_id))) == 21
 
 
 def test_more_attempts_can_be_watched_than_a_statement_has_parameters(sessions: Sessions) -> None:
