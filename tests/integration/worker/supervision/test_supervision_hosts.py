@@ -18,6 +18,7 @@ from tests.integration.worker.agents import claimed_over, files_of
 from tests.integration.worker.conftest import Start
 from tests.integration.worker.samples import stored_samples
 from tests.waiting import until
+from worker.attempt import supervision
 from worker.attempt.members import Members, NodeSample
 from worker.attempt.processes import pids_with_mark
 from worker.attempt.supervision import Supervision
@@ -70,6 +71,11 @@ class OtherHosts(Members):
     def take_samples(self) -> list[NodeSample]:
         taken, self._sent = self._sent, []
         return taken
+
+
+@pytest.fixture(autouse=True)
+def _this_process_keeps_its_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "be_polite", lambda: None)
 
 
 @pytest.fixture
