@@ -23,6 +23,7 @@ from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.checkpoint_folders import attempt_folder, checkpoint_file, checkpoint_folder
 from jobs.runtime.settings import Settings
+from tests.archives import write_files
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.code_rows import an_archive, packed
 from tests.waiting import until
@@ -58,12 +59,13 @@ class Run:
         self.note(step, epoch, value, is_noted=is_noted)
         return path
 
-    def save_script(self, step: int, files: dict[str, bytes]) -> Path:
-        """Save a checkpoint as a script does."""
+    def save_script(self, step: int, files: dict[str, bytes], add: Callable[[Path], None] = lambda _: None) -> Path:
+        """Save a checkpoint as a script does. `add` puts more into its folder."""
         path = checkpoint_folder(attempt_folder(self.paths.checkpoints, self.lease.number), step)
-        for name, content in files.items():
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_bytes(content)
+        unfinished = write_files(self.paths.root / "unfinished", files)
+        add(unfinished)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.rename(path)  # a copier that looks meanwhile sees all of it
         (self.paths.checkpoints / "script.json").write_text(f'{{"{step}": {{"epochs": 3}}}}')
         self.note(step)
         return path

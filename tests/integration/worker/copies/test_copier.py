@@ -314,10 +314,13 @@ def test_of_a_script_regular_files_are_copied_and_no_link_is_followed(
     for _ in range(20):
         copier.once()
     assert run.copied() == set()
-    folder = run.save_script(7, {"a/b/weights.bin": b"w" * 5000, ".hidden": b"h"})
-    (folder / "link").symlink_to(secret)
-    (folder / "a" / "folder").symlink_to(tmp_path)
-    os.mkfifo(folder / "pipe")
+
+    def add(folder: Path) -> None:
+        (folder / "link").symlink_to(secret)
+        (folder / "a" / "folder").symlink_to(tmp_path)
+        os.mkfifo(folder / "pipe")
+
+    run.save_script(7, {"a/b/weights.bin": b"w" * 5000, ".hidden": b"h"}, add)
     copy_until(copier, run.copied, "a copy")
     copier.close()
     manifest = run.manifest(7)
