@@ -10,7 +10,6 @@ from trainer.data.interfaces import Facts
 
 SMALL = ["lenet5", "mlp", "alexnet", "convnet7", "chipnet"]
 DEEP = ["resnet20", "vit_tiny"]
-BASES = ["resnet50", "xception", "mobilenet_v2", "efficientnet_v2_b0"]
 
 
 def facts(*shape: int, classes: int = 10, **fields: Any) -> Facts:
