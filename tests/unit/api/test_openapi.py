@@ -13,7 +13,6 @@ from jobs import wording
 from jobs.model.problems import _WORDS_BY_PATTERN
 from tests.unit.api.operations import PINNED, operations, pinned
 
-CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
 # These need no token, so they need not list 401, 403 and 429.
 OPEN = {"/healthz", "/readyz", "/metrics", "/login"}
 
