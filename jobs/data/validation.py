@@ -117,18 +117,21 @@ def release(
 ) -> bool:
     """Release a claim without a result: this host has no such files, shuts down, or failed (a failure `counts`).
 
-    `error` says why the version waits. Returns False if the claim is lost.
+    `error` says why the version waits. A third try that failed makes it invalid. Returns False if the claim is lost.
     """
     query = select(DatasetVersion).where(*_is_claimed(claim)).with_for_update()
     row = session.scalar(query, execution_options={"populate_existing": True})
     if row is None:
         return False
     row.claimed_by = row.claimed_until = None
-    row.attempts -= not counts
-    if counts and row.attempts < MOST_ATTEMPTS:
-        row.claimed_until = func.now() + timedelta(seconds=_REST_S * row.attempts)
     row.error = error
-    row.revision += error is not None
+    if not counts:
+        row.attempts -= 1
+    elif row.attempts < MOST_ATTEMPTS:
+        row.claimed_until = func.now() + timedelta(seconds=_REST_S * row.attempts)
+    else:
+        row.status, row.validated_at, row.error = "invalid", func.now(), f"{row.attempts}{_WITHOUT_RESULT}"
+    row.revision += row.error is not None
     if unseen:
         row.unseen_by = [*row.unseen_by, claim.host]
     session.flush()
@@ -167,7 +170,7 @@ def refuse_unseen(session: Session, *, host_timeout_s: float) -> list[str]:
 
 
 def refuse_hopeless(session: Session) -> list[str]:
-    """Make versions invalid whose last try has failed or was lost. Returns their names."""
+    """Make versions invalid whose claims were lost too often. Returns their names."""
     rows = session.execute(
         update(DatasetVersion)
         .where(_EXHAUSTED)
@@ -223,6 +226,4 @@ _IS_FREE = or_(
     DatasetVersion.claimed_until > func.now() + timedelta(seconds=2 * CLAIM_S),
 )
 _OPEN = (DatasetVersion.status == "validating") & DatasetVersion.deleted_at.is_(None) & _IS_FREE
-# A claim that was released has no host any more; the host of one that was lost still stands in the row.
-_HAS_FAILED = DatasetVersion.claimed_by.is_(None) & (DatasetVersion.attempts >= MOST_ATTEMPTS)
-_EXHAUSTED = _OPEN & (_HAS_FAILED | (DatasetVersion.attempts >= _MOST_CLAIMS))
+_EXHAUSTED = _OPEN & (DatasetVersion.attempts >= _MOST_CLAIMS)
