@@ -131,8 +131,8 @@ def add_project_member(
 ) -> ProjectView:
     """Add a member: they may submit to the project and steer its jobs. Repeating this changes nothing. Admins only."""
     with services.sessions.begin() as session:
-        projects.add_member(session, project, user_name)
-        audit.record(session, caller.actor, "project.member_added", project, user=user_name)
+        if projects.add_member(session, project, user_name):
+            audit.record(session, caller.actor, "project.member_added", project, user=user_name)
         view = ProjectView.model_validate(projects.state_of(session, project))
     services.hints.dispatch()  # their queued jobs may be placed now
     return view
@@ -149,5 +149,5 @@ def remove_project_member(
     If the project is closed, their running jobs go on, and their queued jobs wait until they are members again.
     """
     with services.sessions.begin() as session:
-        projects.remove_member(session, project, user_name)
-        audit.record(session, caller.actor, "project.member_removed", project, user=user_name)
+        if projects.remove_member(session, project, user_name):
+            audit.record(session, caller.actor, "project.member_removed", project, user=user_name)
