@@ -133,8 +133,8 @@ def month_of(at: datetime) -> datetime:
     return at.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
-def following(month: datetime) -> datetime:
-    return month_of(month + timedelta(days=32))
+def following(at: datetime) -> datetime:
+    return month_of(month_of(at) + timedelta(days=32))
 
 
 def test_only_placed_jobs_of_the_project_count_against_its_slots_until_their_release(sessions: Sessions) -> None:
