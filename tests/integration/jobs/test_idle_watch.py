@@ -9,7 +9,7 @@ from sqlalchemy import cast, func, insert, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Attempt, Host, IdleStretch, Job, JobEvent, Project, Sample
+from jobs.db.tables import Attempt, Host, IdleStretch, Job, JobEvent, Project, Sample, Slot
 from jobs.insight.studies import control
 from jobs.lifecycle import leases, store
 from jobs.lifecycle.deliveries import JOB_IDLE
@@ -201,6 +201,13 @@ def test_warn_only_warns_and_a_slot_without_samples_is_no_proof(sessions: Sessio
     assert running.later(230) == 1
     assert (running.job.idle or {})["acts_at"] is None
     assert running.ending() is None
+
+
+def test_a_slot_whose_share_of_its_host_is_not_known_is_no_proof(sessions: Sessions) -> None:
+    running = Running(sessions)
+    change(sessions, update(Slot).where(Slot.rank == 1).values(kind="cpu"))
+    running.samples(range(1, 300))
+    assert running.watch() == 0
 
 
 def set_default(sessions: Sessions, policy: dict[str, Any] | None) -> None:

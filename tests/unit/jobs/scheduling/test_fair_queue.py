@@ -103,6 +103,12 @@ def test_what_an_account_without_waiting_jobs_does_not_hold_is_for_the_others() 
     assert fair(used_s, attempts, wanting=[ANN]).standings()[BEN].entitled_part == pytest.approx(1 / 8)
 
 
+def test_slots_that_attempts_leave_count_no_more() -> None:
+    used_s = {ANN: 1000.0, BEN: 1000.0}
+    assert fair(used_s, [live(1, "h")]).standings()[ANN].used_part > 0.5
+    assert fair(used_s, [live(1, "h", leaving=True)]).standings() == fair(used_s).standings()
+
+
 WIDE, NARROW = live(1, "w", gpus=4), [live(number, name) for number, name in enumerate("hijk", start=2)]
 NOBODY_USED, ANN_DID = {ANN: 0.0}, {ANN: 1e6, BEN: 0.0}
 LONG_OR_NEW = [*(live(number, name) for number, name in enumerate("hijk")), live(9, "x", level=0)]
