@@ -198,18 +198,21 @@ def test_the_app_hears_of_the_end_while_another_request_waits() -> None:
     assert [message["type"] for message in received] == ["http.request", "http.disconnect"]
 
 
-def test_each_pause_in_writing_is_a_wait_of_its_own() -> None:
+def test_what_a_reader_fetches_is_progress_and_each_pause_in_writing_is_a_wait_of_its_own() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await receive()
         await receive()
 
     async def write() -> None:
-        protocol, _ = connected(app)
+        protocol, wire = connected(app)
         protocol.data_received(GET)
         await asyncio.sleep(0)
         protocol.pause_writing()
         first = protocol.state()
+        del wire.unsent[:10]
+        later = protocol.state()
+        assert (later.wait, later.number, later.moved_bytes) == (first.wait, first.number, first.moved_bytes + 10)
         protocol.resume_writing()
         protocol.pause_writing()
         second = protocol.state()
