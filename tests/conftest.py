@@ -30,12 +30,13 @@ import psycopg
 import pytest
 import redis
 from hypothesis import HealthCheck, settings
-from sqlalchemy import Engine
+from sqlalchemy import Engine, QueuePool
 
 import migrations
 from hora.stack.control import Stack
 from jobs.db.engine import Sessions, engine_for, sessions_for
 from tests.stack_settings import stack_settings
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from hora.service import Service
@@ -165,6 +166,10 @@ def engine(database: str) -> Iterator[Engine]:
     """An engine on this test's own database."""
     engine = engine_for(database)
     yield engine
+    # A thread that has a connection now would keep it open, and some later test would be blamed for it.
+    pool = engine.pool
+    assert isinstance(pool, QueuePool)
+    until(lambda: pool.checkedout() == 0, what="the return of all connections")
     engine.dispose()
 
 
