@@ -45,13 +45,9 @@ class Running:
             session.execute(update(Attempt).values(created_at=long_ago, started_at=long_ago))
 
     def samples(
-        self,
-        seconds_ago: Sequence[float],
-        percent: float | None = 0,
-        *,
-        ranks: Sequence[int] = (0, 1),
+        self, seconds_ago: Sequence[float], percent: float | None = 0, *, ranks: Sequence[int] = (0, 1),
         ahead: float = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Samples of these ranks so many seconds ago, on a host whose clock is ahead by so many seconds."""
         with self.sessions.begin() as session:
             now = session.execute(select(func.now())).scalar_one()

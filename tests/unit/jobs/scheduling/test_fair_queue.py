@@ -121,12 +121,8 @@ HALF_OF_BEN = [*eight(level=0)[:4], *(live(number, name, BEN, level=0) for numbe
         # a new job takes the slot of the long one that was submitted last
         (eight(), [job("z")], NOBODY_USED, {"z": (7,)}),
         # an attempt is left undisturbed for its quantum
-        (
-            [live(number, name, undisturbed_s=float(number)) for number, name in enumerate("hijklmno")],
-            [job("y"), job("z")],
-            NOBODY_USED,
-            {"y": (0,)},
-        ),
+        ([live(number, name, undisturbed_s=float(number)) for number, name in enumerate("hijklmno")],
+         [job("y"), job("z")], NOBODY_USED, {"y": (0,)}),
         # new jobs do not preempt each other
         (eight(level=0), [job("a")], NOBODY_USED, {}),
         # a long job that made room gets its slot back from one that was submitted later
@@ -139,12 +135,7 @@ HALF_OF_BEN = [*eight(level=0)[:4], *(live(number, name, BEN, level=0) for numbe
         (eight(priority=60), [job("z")], NOBODY_USED, {}),
         (eight(priority=40, level=0, undisturbed_s=1e9), [job("z")], NOBODY_USED, {"z": (7,)}),
         # an account over its share makes room down to its share
-        (
-            eight(level=0),
-            [job(name, BEN) for name in "pqrstuvw"],
-            ANN_DID,
-            {"p": (7,), "q": (6,), "r": (5,), "s": (4,)},
-        ),
+        (eight(level=0), [job(name, BEN) for name in "pqrstu"], ANN_DID, {"p": (7,), "q": (6,), "r": (5,), "s": (4,)}),
         (HALF_OF_BEN, [job("a"), *(job(name, BEN) for name in "tuvw")], ANN_DID, {}),
         # levels hold for its jobs too: else a job that made room would be placed before the one that needed it
         ([*LONG_OR_NEW, live(20, "p", BEN, gpus=3)], [job("a", level=2)], ANN_DID, {"a": (3,)}),
@@ -152,13 +143,11 @@ HALF_OF_BEN = [*eight(level=0)[:4], *(live(number, name, BEN, level=0) for numbe
         # slots of attempts that leave already are waited for
         ([live(0, "h", leaving=True), *eight()[1:]], [job("z")], NOBODY_USED, {}),
     ],
-)
+)  # fmt: skip
 def test_who_makes_room_for_whom(
-    attempts: Sequence[LiveAttempt],
-    jobs: Sequence[QueuedJob],
-    used_s: Mapping[Account, float],
+    attempts: Sequence[LiveAttempt], jobs: Sequence[QueuedJob], used_s: Mapping[Account, float],
     preempted: dict[str, tuple[int, ...]],
-) -> None:
+) -> None:  # fmt: skip
     """The kinds of slots are shared apart: half of all slots here is more than all GPUs."""
     rules = Fair(attempts, used_s, {}, {"gpu": SLOTS, "cpu": 64}, wanting=[job.account for job in jobs])
     queue = rules.in_turn({account: iter(lane) for account, lane in lanes_of(jobs).items()})
