@@ -135,7 +135,8 @@ HALF_OF_BEN = [*eight(level=0)[:4], *(live(number, name, BEN, level=0) for numbe
         (eight(priority=60), [job("z")], NOBODY_USED, {}),
         (eight(priority=40, level=0, undisturbed_s=1e9), [job("z")], NOBODY_USED, {"z": (7,)}),
         # an account over its share makes room down to its share
-        (eight(level=0), [job(name, BEN) for name in "pqrstu"], ANN_DID, {"p": (7,), "q": (6,), "r": (5,), "s": (4,)}),
+        (eight(level=0), [job(name, BEN) for name in "pqrstuvw"], ANN_DID,
+         {"p": (7,), "q": (6,), "r": (5,), "s": (4,)}),
         (HALF_OF_BEN, [job("a"), *(job(name, BEN) for name in "tuvw")], ANN_DID, {}),
         # levels hold for its jobs too: else a job that made room would be placed before the one that needed it
         ([*LONG_OR_NEW, live(20, "p", BEN, gpus=3)], [job("a", level=2)], ANN_DID, {"a": (3,)}),
