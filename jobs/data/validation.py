@@ -1,9 +1,9 @@
 """The validation of new dataset versions: which host does it, and the result. Called by `worker.datasets.validator`.
 
 One host at a time works on a version. It claims the row for some time, renews the claim while it works, and writes to
-the version only while the claim is valid. If the host dies, another one tries. A third try that fails is the last
-one; there are rests between them, because what made one fail may be over soon. A try whose worker died says less about
-the data: ten of those are too many.
+the version only while the claim is valid. If the host dies, another one tries. From the third try on, a
+failure is the last one. There are rests between tries, because what made one fail may be over soon. A try whose worker
+died says less about the data: it ends nothing before the tenth.
 """
 
 from collections.abc import Collection
@@ -117,7 +117,8 @@ def release(
 ) -> bool:
     """Release a claim without a result: this host has no such files, shuts down, or failed (a failure `counts`).
 
-    `error` says why the version waits. A third try that failed makes it invalid. Returns False if the claim is lost.
+    `error` says why the version waits. From the third try on, a failure makes it invalid. Returns False if the claim
+    is lost.
     """
     query = select(DatasetVersion).where(*_is_claimed(claim)).with_for_update()
     row = session.scalar(query, execution_options={"populate_existing": True})
