@@ -68,6 +68,19 @@ def full_precision() -> Iterator[None]:
         keras.config.set_dtype_policy("float32")
 
 
+@pytest.fixture(autouse=True)
+def full_priority() -> Iterator[None]:
+    """Fail a test that makes this process nice, or its session: on a busy machine those after it would starve."""
+    before = _priority()
+    yield
+    assert _priority() == before, "this test, or one that ran beside it, made the whole run nice"
+
+
+def _priority() -> tuple[int, str]:
+    of_session = Path("/proc/self/autogroup")  # where the kernel shares the cores among sessions
+    return os.nice(0), of_session.read_text() if of_session.exists() else ""
+
+
 @pytest.fixture(scope="session")
 def session_folder() -> Iterator[Path]:
     """A folder with a short path, as sockets need it, that every user may enter, as the database's user must."""

@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -20,6 +21,7 @@ from tests.integration.worker.samples import MakeSampler
 from tests.nvml import build_stub
 from tests.waiting import until
 from worker.agent import Agent
+from worker.attempt.members import Members
 from worker.attempt.processes import sweep
 from worker.host.gpus import find_gpus
 from worker.sampling.sampler import Sampler
@@ -38,6 +40,16 @@ def mark() -> Iterator[str]:
     mark = f"test{uuid4().hex}.1"
     yield mark
     assert sweep(mark)
+
+
+@pytest.fixture
+def started(mark: str) -> Iterator[list[Members]]:
+    """The members that a test starts. They are released after it."""
+    started: list[Members] = []
+    yield started
+    for members in started:
+        with suppress(OSError):
+            members.close()
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from worker.attempt.layout import HostShare, Layout
 from worker.attempt.member_connection import MemberFailed
 from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.processes import sweep
 from worker.attempt.script_data import ScriptData
 from worker.attempt.script_launch import CodeOfMember, script_launch
 from worker.attempt.shares import member_task, members_launch
@@ -27,7 +25,7 @@ from worker.attempt.supervisor_task import launch_of
 
 FILES = {"train.py": b"print('hi')\n", "data.bin": os.urandom(24_000_000)}  # larger than a pipe, and than its memory
 LAYOUT = Layout([HostShare("lead", "10.0.0.1", [0], [], 1), HostShare("other", "10.0.0.2", [1], [], 1)], "eth0")
-HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh does
+HERE = ["bash", "-c", 'eval "exec setsid $1"']  # takes an address and a command, as ssh does, for a session of its own
 Start = Callable[..., Members]
 
 
@@ -40,10 +38,8 @@ def paths(tmp_path: Path) -> AttemptPaths:
 
 
 @pytest.fixture
-def start(paths: AttemptPaths, tmp_path: Path) -> Iterator[Start]:
-    """Starts the member of a script; it is released after the test."""
-    mark = f"member_code{time.monotonic_ns()}.1"
-    started: list[Members] = []
+def start(paths: AttemptPaths, tmp_path: Path, mark: str, started: list[Members]) -> Start:
+    """Starts the member of a script."""
 
     def start(*, digest: str | None = None, train: str | None = None, size: int | None = None) -> Members:
         content = paths.code_archive.read_bytes()
@@ -59,11 +55,7 @@ def start(paths: AttemptPaths, tmp_path: Path) -> Iterator[Start]:
         started.append(Members.start(MembersLaunch(**asdict(members))))
         return started[-1]
 
-    yield start
-    for members in started:
-        with suppress(OSError):
-            members.close()
-    sweep(mark)
+    return start
 
 
 def test_a_member_has_the_code_before_its_ranks_may_start(start: Start, paths: AttemptPaths) -> None:

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from worker.attempt.unsent_lines import take_unsent_lines
 Start = Callable[..., Members]
 
 LAYOUT = Layout([HostShare("lead", "10.0.0.1", [0], [], 1), HostShare("other", "10.0.0.2", [1], [], 1)], "eth0")
-HERE = ["bash", "-c", 'eval "$1"']  # takes an address and a command, as ssh does
+HERE = ["bash", "-c", 'eval "exec setsid $1"']  # takes an address and a command, as ssh does, for a session of its own
 
 
 @pytest.fixture
@@ -44,9 +43,8 @@ def paths(tmp_path: Path) -> AttemptPaths:
 
 
 @pytest.fixture
-def start(paths: AttemptPaths, mark: str) -> Iterator[Start]:
-    """Starts the members of the attempt; they are released after the test."""
-    started: list[Members] = []
+def start(paths: AttemptPaths, mark: str, started: list[Members]) -> Start:
+    """Starts the members of the attempt."""
 
     def start(
         *, lease_s: float = 30.0, ssh: list[str] = HERE, ready_within_s: float = 120.0, layout: Layout = LAYOUT
@@ -58,10 +56,7 @@ def start(paths: AttemptPaths, mark: str) -> Iterator[Start]:
         started.append(Members.start(MembersLaunch(**asdict(launch))))
         return started[-1]
 
-    yield start
-    for members in started:
-        with suppress(OSError):
-            members.close()
+    return start
 
 
 @pytest.fixture
@@ -173,7 +168,7 @@ def test_a_member_whose_gpu_another_process_uses_says_so_and_lets_no_rank_start(
     start: Start, drivers: dict[str, Path], paths: AttemptPaths
 ) -> None:
     share = HostShare("other", "10.0.0.2", [1], ["GPU-00", "GPU-01"], 0)
-    stub = ["bash", "-c", f'export LD_LIBRARY_PATH={drivers["new"]} NVML_STUB=wp; eval "$1"']
+    stub = ["bash", "-c", f"export LD_LIBRARY_PATH={drivers['new']} NVML_STUB=wp; {HERE[2]}"]
     why = "host other: .* a process that is not of this job computes on GPU GPU-01 of host other"
     with pytest.raises(MemberFailed, match=why):
         start(ssh=stub, layout=Layout([LAYOUT.shares[0], share], "eth0"))

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,11 +33,10 @@ Start = Callable[..., Members]
 
 
 @pytest.fixture
-def start(tmp_path: Path, mark: str, drivers: dict[str, Path]) -> Iterator[Start]:
+def start(tmp_path: Path, mark: str, drivers: dict[str, Path], started: list[Members]) -> Start:
     """Starts a member for two GPU ranks on node n1, as srun would: with the GPUs that Slurm gave in its environment."""
     paths = paths_of(tmp_path, "j", 1)
     paths.create()
-    started: list[Members] = []
 
     def start(command: list[str] = MEMBER, *, given: str = "1,3") -> Members:
         lease_file.extend(paths.lease_file, time.monotonic() + 120)
@@ -47,13 +46,12 @@ def start(tmp_path: Path, mark: str, drivers: dict[str, Path]) -> Iterator[Start
         made = members_launch([task], layout, paths, ssh=(), environment=os.environ, ready_within_s=120.0)
         variables = {"LD_LIBRARY_PATH": str(drivers["new"]), "NVML_STUB": "wpww", "CUDA_VISIBLE_DEVICES": given}
         environment = {**os.environ, **variables}
-        launch_of_members = MembersLaunch(**{**vars(made), "commands": [command], "environment": environment})
+        commands = [["setsid", *command]]  # as on a node, nobody else is in its session
+        launch_of_members = MembersLaunch(**{**vars(made), "commands": commands, "environment": environment})
         started.append(Members.start(launch_of_members))
         return started[-1]
 
-    yield start
-    for members in started:
-        members.close()
+    return start
 
 
 def test_a_member_samples_the_gpus_and_processes_of_its_ranks(start: Start, mark: str) -> None:

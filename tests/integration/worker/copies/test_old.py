@@ -200,8 +200,8 @@ def test_the_process_that_copies_also_removes(shelf: Shelf) -> None:
         "HORA_DATABASE_URL": shelf.database,
         "HORA_RETENTION_PERIOD_S": "0.1",
     }
-    argv = [sys.executable, "-m", "worker.copies.process"]
-    with Popen(argv, stdin=PIPE, stderr=DEVNULL, env=os.environ | settings) as process:
+    argv = [sys.executable, "-m", "worker.copies.process"]  # makes its whole session nice
+    with Popen(argv, stdin=PIPE, stderr=DEVNULL, env=os.environ | settings, start_new_session=True) as process:
         until(lambda: shelf.left(job_id) == ARTIFACTS, what="old checkpoints gone")
         process.communicate(timeout=30)
     assert process.returncode == 0

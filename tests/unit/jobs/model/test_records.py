@@ -54,9 +54,3 @@ def test_lines_that_are_not_records_are_ignored(line: bytes) -> None:
 @given(st.text() | st.binary())
 def test_arbitrary_text_is_ignored_without_an_error(line: str | bytes) -> None:
     assert parse_record(line) is None
-
-
-@given(st.integers(0, 400))
-def test_truncated_record_is_ignored(length: int) -> None:
-    line = STEP.model_dump_json()
-    assert parse_record(line[: min(length, len(line) - 1)]) is None
