@@ -45,9 +45,8 @@ def start(tmp_path: Path, mark: str, drivers: dict[str, Path], started: list[Mem
         task = member_task(launch, layout.lead, paths, mark=mark, sample_period_s=0.1)
         made = members_launch([task], layout, paths, ssh=(), environment=os.environ, ready_within_s=120.0)
         variables = {"LD_LIBRARY_PATH": str(drivers["new"]), "NVML_STUB": "wpww", "CUDA_VISIBLE_DEVICES": given}
-        environment = {**os.environ, **variables}
-        commands = [["setsid", *command]]  # as on a node, nobody else is in its session
-        launch_of_members = MembersLaunch(**{**vars(made), "commands": commands, "environment": environment})
+        changes = {"commands": [["setsid", *command]], "environment": os.environ | variables}  # a session of its own
+        launch_of_members = MembersLaunch(**{**vars(made), **changes})
         started.append(Members.start(launch_of_members))
         return started[-1]
 

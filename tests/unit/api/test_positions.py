@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
+from api.live.changes import jobs_in
 from api.live.positions import FeedPosition, JobPosition, MetricsPosition, id_of, position_in
 from api.live.sent_rows import MOST_RUNS, SentRows
 from jobs.db.cursors import InvalidCursor
@@ -115,3 +116,7 @@ def test_floor_moves_over_the_oldest_runs_when_there_are_too_many() -> None:
     assert len(sent.beyond) == MOST_RUNS
     assert sent.floor == 4
     assert sent.beyond[0] == (6, 6)
+
+
+def test_hint_names_its_jobs_or_means_all_jobs() -> None:
+    assert (jobs_in("a b"), jobs_in("*")) == ({"a", "b"}, None)
