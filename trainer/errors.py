@@ -64,6 +64,10 @@ class Outcome(StrEnum):
     STOP_REQUESTED = "stop_requested"
 
 
+# The sentence of these says all.
+_SAYS_ALL = ((BadData, "bad_data", BAD_DATA_CODE), (NoDevice, "no_device", 1), (Diverged, "diverged", 1))
+
+
 def exit_of_outcome(outcome: Outcome) -> tuple[str, str | None, int]:
     """(reason, message, exit code) of a run that did not fail."""
     return outcome.value, None, 0
@@ -77,10 +81,9 @@ def exit_of_error(
     `stop_asked`: the stop file is there. SIGTERM alone does not count: horovodrun sends it to the peers of a failed
     rank, and those should say that they lost a peer.
     """
-    if isinstance(error, BadData | NoDevice):  # the sentence says all
-        is_data = isinstance(error, BadData)
-        text = without_roots(str(error), data_roots)
-        return ("bad_data", text, BAD_DATA_CODE) if is_data else ("no_device", text, 1)
+    for kind, reason, code in _SAYS_ALL:
+        if isinstance(error, kind):
+            return reason, without_roots(str(error), data_roots), code
     sys.excepthook(type(error), error, error.__traceback__)  # as `traceback` prints, without importing it
     if why := why_no_space(error):
         return _exit_without_space(why, stop_asked=stop_asked)

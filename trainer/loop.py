@@ -25,6 +25,7 @@ from trainer.distributed import Ranks
 from trainer.errors import Diverged, Outcome
 from trainer.measures import Measures, named
 from trainer.plan import steps_of
+from trainer.schedules import learning_rate_of
 from trainer.state import Progress, State
 from trainer.stepping import Stepper
 from trainer.steps import StepFunction, Tally
@@ -169,9 +170,21 @@ class Loop:
         progress.epoch_step += 1
         loss = tally.figures[0]
         if not math.isfinite(loss):  # the average over all ranks, so that all leave here together
-            place = f"step {progress.step} (epoch {progress.epoch})"
-            raise Diverged(f"the loss is {loss} at {place}: try a lower learning rate")
+            raise Diverged(self._why_diverged(loss))
         progress.add_figures(tally.figures)
+
+    def _why_diverged(self, loss: float) -> str:
+        """Where the loss was no number any more, and what can be done. The updates before that step are the cause."""
+        progress, spec = self.progress, self.spec
+        place = f"the loss is {loss} at step {progress.step} (epoch {progress.epoch})"
+        if progress.step == 1:
+            return f"{place}, before the first update: look for huge values in the data, or in weights it starts from"
+        update = (progress.epoch - 1) * steps_of(self.plan)[0] + progress.epoch_step - 1
+        rate = learning_rate_of(self.plan, spec.schedule, update, lowered=self.state.plateau.lowered)
+        unset = {"warmup_epochs": not self.plan.warmup_epochs, "clip_norm": spec.clip_norm is None}
+        further = " or ".join(name for name, is_unset in unset.items() if is_unset)
+        lower = f"{place} with a learning rate of {rate:g}: try a lower learning rate"
+        return f"{lower}, or set {further}" if further else lower
 
     def _time(self, step: Step) -> None:
         if self._made_first_step:

@@ -80,6 +80,10 @@ EXPLANATIONS: dict[EndReason, Explanation] = {
         "The script ended with an error. Another attempt would do the same.",
         "Correct what its last lines name. Then send the code again.",
     ),
+    EndReason.DIVERGED: Explanation(
+        "The loss became NaN or infinite. Another attempt would come to the same.",
+        "Lower learning_rate, or set warmup_epochs or clip_norm. Then submit the job again.",
+    ),
     EndReason.INTERNAL_ERROR: Explanation(
         "The trainer failed. Another attempt would fail in the same way.",
         "Change what the error names. Then submit the job again.",

@@ -227,6 +227,7 @@ def test_a_downgrade_takes_back_what_was_said_of_idle_slots_of_waits_of_changes_
         cancelled = {"status": "cancelled", "project": "default"}
         add_job(connection, "new", end_reason="idle", idle=Jsonb({}), **cancelled)
         add_job(connection, "behind", end_reason="dependency", **cancelled)
+        add_job(connection, "nan", end_reason="diverged", project="default", status="failed")
         add_job(connection, "store", project="default", copies_behind=Jsonb({"step": 5}))
         for job_id, reason in (("new", "idle"), ("store", "no_store")):
             add_attempt(connection, job_id, shares=Jsonb([]), ended_at=datetime.now(UTC), end_reason=reason)
@@ -245,7 +246,7 @@ def test_a_downgrade_takes_back_what_was_said_of_idle_slots_of_waits_of_changes_
         attempts = connection.execute("SELECT job_id, end_reason FROM attempts ORDER BY job_id").fetchall()
         assert attempts == [("new", "cancelled"), ("store", "host_lost")]
         jobs = connection.execute("SELECT id, end_reason FROM jobs ORDER BY id").fetchall()
-        assert jobs == [("behind", "cancelled"), ("new", "cancelled"), ("store", None)]
+        assert jobs == [("behind", "cancelled"), ("nan", "internal_error"), ("new", "cancelled"), ("store", None)]
         left = connection.execute("SELECT id, events FROM webhooks ORDER BY id").fetchall()
         assert left == [("both", ["job.ended"]), ("other", ["study.ended"])]
         deliveries = connection.execute("SELECT webhook_id, event FROM webhook_deliveries").fetchall()

@@ -36,7 +36,7 @@ from jobs.db.tables.work import (
     StudyNote,
 )
 
-SCHEMA = "0032"  # the migration that makes these tables
+SCHEMA = "0033"  # the migration that makes these tables
 
 __all__ = [
     "SCHEMA", "SORTED_BY", "AccountStanding", "Allocation", "Article", "ArticleVersion", "Attempt", "AuditEntry",

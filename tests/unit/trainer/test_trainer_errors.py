@@ -34,7 +34,7 @@ LOST = ("peer_lost", "a collective failed: a peer is gone", 1)
         (UnknownError("[/src/gloo/pair.cc:589] Read error [127.0.0.1]:19: Connection reset by peer"), LOST),
         (UnknownError("no such device"), ("internal_error", "UnknownError: no such device", 1)),
         (PeerFailed("rank 1 cannot go on"), ("peer_lost", "rank 1 cannot go on", 1)),
-        (Diverged("the loss is nan at step 3"), ("internal_error", "the loss is nan at step 3", 1)),
+        (Diverged("the loss is nan at step 3"), ("diverged", "the loss is nan at step 3", 1)),
         (KeyError("x"), ("internal_error", "KeyError: 'x'", 1)),
         (FileNotFoundError(2, "No such file", "/srv/runs/a/1.npz"), ("internal_error", "No such file: '1.npz'", 1)),
     ],
