@@ -133,7 +133,7 @@ def test_a_broken_attempt_does_not_block_the_others(
         set_supervisor(sessions, lease, dead_process())
     path = paths_of(settings.runs_dir, broken.job_id, broken.number).records / rank_records_name(0)
     path.mkdir(parents=True)
-    engine = engine_for(database, patience_s=5.0 * slowdown())  # it also limits a pause of this process in a transaction
+    engine = engine_for(database, patience_s=5.0 * slowdown())  # limits pauses in transactions too
     agent = agent_of(sessions_for(engine), settings, hints, slots=3)
     with sessions.begin() as session:
         session.execute(update(Attempt).where(Attempt.id == locked.attempt_id).values(error="held"))
