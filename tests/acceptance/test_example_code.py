@@ -19,7 +19,8 @@ FINAL = ("last", "best", "best_epoch")
 EPOCHS = 25
 
 
-def _has_torch() -> bool:
+def has_torch() -> bool:
+    """Whether the system's Python has PyTorch."""
     argv = [str(SYSTEM_PYTHON), "-c", "import importlib.util as i, sys; sys.exit(not i.find_spec('torch'))"]
     return SYSTEM_PYTHON.exists() and subprocess.run(argv, check=False).returncode == 0
 
@@ -54,7 +55,7 @@ def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack,
         ("regression.py", ("--set", "goal.metric=val_mae"), "val_mae"),
         pytest.param(
             "pytorch_digits.py", ("--set", "environment=torch"), "val_accuracy",
-            marks=pytest.mark.skipif(not _has_torch(), reason="the system's Python has no PyTorch"),
+            marks=pytest.mark.skipif(not has_torch(), reason="the system's Python has no PyTorch"),
         ),
     ],
     ids=["tensorflow2", "regression", "pytorch"],

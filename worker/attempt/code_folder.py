@@ -13,6 +13,7 @@ from jobs.runtime.files import make_private
 from jobs.runtime.script_user import give, open_to_read
 
 _LIBRARY = "hora"
+_AT_START = Path("hooks", "sitecustomize.py")  # in the library; Python runs it when it starts
 
 
 class BadCode(ValueError):
@@ -51,7 +52,14 @@ def unpack_code(archive: Path, *, digest: str, code_dir: Path, lib_dir: Path) ->
         unpack(archive, code_dir)
     except BadArchive as error:
         raise BadCode(f"the archive of the code cannot be unpacked: {error}") from None
+    link_library(lib_dir)
+
+
+def link_library(lib_dir: Path) -> None:
+    """Make the folder that is on the path of a script: the library, and what Python runs when it starts."""
     make_private(lib_dir)
-    link = lib_dir / _LIBRARY
-    link.unlink(missing_ok=True)
-    link.symlink_to(library_folder())
+    library = Path(library_folder())
+    for name, target in ((_LIBRARY, library), (_AT_START.name, library / _AT_START)):
+        link = lib_dir / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
