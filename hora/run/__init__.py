@@ -19,6 +19,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hora.hooks.weights import compare_weights
 from hora.run.checkpoints import checkpoint, latest_checkpoint
 from hora.run.given import artifacts_folder, dataset, local_rank, params, plan, rank, size, spec
 from hora.run.media import audio, confusion_matrix, curve, histogram, image, pr, roc, table
@@ -27,8 +28,8 @@ from hora.run.reports import alert, progress, report
 from hora.run.stopping import should_stop
 
 __all__ = [
-    "alert", "artifacts", "audio", "checkpoint", "confusion_matrix", "curve", "dataset", "histogram", "image",
-    "latest_checkpoint", "local_rank", "params", "phase", "plan", "pr", "progress", "rank", "report", "roc",
+    "alert", "artifacts", "audio", "checkpoint", "compare_weights", "confusion_matrix", "curve", "dataset", "histogram",
+    "image", "latest_checkpoint", "local_rank", "params", "phase", "plan", "pr", "progress", "rank", "report", "roc",
     "should_stop", "size", "spec", "table",
 ]  # fmt: skip
 

@@ -84,6 +84,11 @@ EXPLANATIONS: dict[EndReason, Explanation] = {
         "The loss became NaN or infinite. Another attempt would come to the same.",
         "Lower learning_rate, or set warmup_epochs or clip_norm. Then submit the job again.",
     ),
+    EndReason.WEIGHTS_DIFFER: Explanation(
+        "The ranks did not train one model together: their weights differ.",
+        "Average the gradients (hvd.DistributedOptimizer, DistributedDataParallel), and broadcast the first weights of"
+        " rank 0. If each rank is to train a model of its own, call hora.run.compare_weights(False) first.",
+    ),
     EndReason.INTERNAL_ERROR: Explanation(
         "The trainer failed. Another attempt would fail in the same way.",
         "Change what the error names. Then submit the job again.",

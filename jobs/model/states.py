@@ -59,6 +59,7 @@ class EndReason(StrEnum):
     BAD_DATA = "bad_data"
     SCRIPT_FAILED = "script_failed"
     DIVERGED = "diverged"
+    WEIGHTS_DIFFER = "weights_differ"
     INTERNAL_ERROR = "internal_error"
 
     @property
@@ -128,6 +129,10 @@ _END_REASONS: dict[EndReason, tuple[Outcome, str]] = {
         "the script failed before it saved a checkpoint, so that another attempt would do the same",
     ),
     EndReason.DIVERGED: (_FINAL, "the loss became NaN or infinite in Hora's own training loop"),
+    EndReason.WEIGHTS_DIFFER: (
+        _FINAL,
+        "the ranks of a script ended with [different weights](scripts.md#the-weights-of-all-ranks)",
+    ),
     EndReason.INTERNAL_ERROR: (_FINAL, "the trainer failed in a way that another attempt would repeat"),
 }
 
@@ -135,7 +140,7 @@ COMPLETE = frozenset(reason for reason in EndReason if reason.outcome is _DONE) 
 # One rank that reports one of these explains the whole attempt. When ranks report several, the first in this list wins.
 FAULTS_OF_A_RANK = (
     EndReason.NO_SPACE, EndReason.NO_DEVICE, EndReason.BAD_DATA, EndReason.OUT_OF_MEMORY, EndReason.SCRIPT_FAILED,
-    EndReason.DIVERGED, EndReason.INTERNAL_ERROR,
+    EndReason.DIVERGED, EndReason.INTERNAL_ERROR, EndReason.WEIGHTS_DIFFER,
 )  # fmt: skip
 # Its host failed: what watched over the attempt went away, or there was no space, or no store.
 LOST = frozenset({EndReason.HOST_LOST, EndReason.LEASE_EXPIRED, EndReason.NO_SPACE, EndReason.NO_STORE})

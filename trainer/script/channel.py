@@ -93,6 +93,14 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_COUNT
 
 
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float)  # also NaN
+
+
 def _is_name(value: object) -> bool:
     return isinstance(value, str) and _METRIC_NAME.fullmatch(value) is not None
 
@@ -144,6 +152,15 @@ _FIELDS: dict[str, dict[str, Callable[[object], bool]]] = {
         "text": _is_text(1000),
         "wait_s": _is_duration,
     },
+    "weights": {
+        "at": _is_time,
+        "optimizer": _is_count,
+        "step": _is_count,
+        "size": _is_amount,
+        "averages": _is_flag,
+        "total": _is_number,
+        "norm": _is_number,
+    },
 }
 _REQUIRED = {
     "report": {"at", "metrics"},
@@ -152,4 +169,5 @@ _REQUIRED = {
     "checkpoint": {"at", "step", "duration_s"},
     "resumed": {"at", "step"},
     "alert": {"at", "level", "title"},
+    "weights": {"at", "optimizer", "step", "size", "averages", "total", "norm"},
 }

@@ -18,7 +18,7 @@ from jobs.runtime.files import make_private
 from jobs.runtime.script_user import give
 from trainer.recorder import Recorder
 from trainer.script.agreement import Agreement, announce_stop, announced_stop, leave
-from trainer.script.channel import Channel
+from trainer.script.channel import Channel, Message
 from trainer.script.checkpoints import Checkpoints
 from trainer.script.child_environment import child_environment, run_values
 from trainer.script.confinement import CannotStart, start
@@ -30,6 +30,7 @@ from trainer.script.patience import Patience
 from trainer.script.relay import Record, Relay
 from trainer.script.store import Store
 from trainer.script.view import View
+from trainer.script.weights import WeightComparison
 from trainer.stopping import Stage, StopWatch
 
 _LOOK_S = 0.1
@@ -37,7 +38,8 @@ _LIMITS_S = 0.5
 _ANNOUNCED_S = 0.5
 _TERM_GRACE_S = 0.7  # less than the supervisor gives a rank between SIGTERM and SIGKILL
 _MEET_S = 60.0
-_COMPLETED, _EARLY, _PRUNED = "completed", "early_stopped", "pruned"
+_DONE = _COMPLETED, _EARLY, _PRUNED = "completed", "early_stopped", "pruned"
+_ONCE_S = 1e8  # all ranks say it together once
 
 
 class ScriptRun:
@@ -58,6 +60,7 @@ class ScriptRun:
         )
         self._records = Path(launch["records_dir"], f"rank-{self._rank}.jsonl")
         self._store = Store(self._script["store_secret"])
+        self._weights = WeightComparison(self._store, rank=self._rank, size=self._size)
         self._child: subprocess.Popen[bytes] | None = None
         self._limits: Limits | None = None
         self._installed: InstalledSet | None = None
@@ -83,8 +86,10 @@ class ScriptRun:
         self._take_messages(to_the_end=True)
         self._recorder.flush()
         self._end_last_line()
-        if ended[0] in (_COMPLETED, _EARLY, _PRUNED) and self._rank == 0:
+        if ended[0] in _DONE and self._rank == 0:
             self._write(self._relay.summary(stopped_early=ended[0] != _COMPLETED))
+        if ended[0] in _DONE:
+            ended = self._judge_weights(ended)
         if self._installed is not None:
             os.close(self._installed.lock)
         return ended
@@ -263,10 +268,32 @@ class ScriptRun:
 
     def _take_messages(self, *, to_the_end: bool = False) -> None:
         for message in self._channel.messages():
-            self._relay.take(message)
+            self._take(message)
         while to_the_end and self._channel.has_content():
             for message in self._channel.messages():
-                self._relay.take(message)
+                self._take(message)
+
+    def _take(self, message: Message) -> None:
+        if message["kind"] != "weights":
+            self._relay.take(message)
+        elif self._size > 1 and (difference := self._weights.take(message)) is not None:
+            self._alert("error", "The ranks have different weights", difference)
+
+    def _judge_weights(self, ended: Exit) -> Exit:
+        """The exit of a script that came to its end, after a look at the weights. The code stays: others may go on."""
+        if self._size > 1 and (difference := self._weights.at_the_end()) is not None:
+            return "weights_differ", difference, ended[2]
+        if self._size > 1 and self._weights.does_same_work and self._rank == 0:
+            text = (
+                f"All {self._size} ranks end with equal weights, and averaged nothing. One rank gives the same result."
+            )
+            self._alert("warning", "The ranks do the same work", text)
+            self._recorder.flush()
+        return ended
+
+    def _alert(self, level: str, title: str, text: str) -> None:
+        fields = {"level": level, "title": title, "text": text, "wait_s": _ONCE_S}
+        self._relay.take({"kind": "alert", "at": time.time(), **fields})
 
     def _write(self, record: Record) -> None:
         self._recorder.buffer(_Line(_json(record).decode()))

@@ -11,7 +11,7 @@ from tests.typed_fields import FILE, source
 ROOT = Path(__file__).parents[4]
 SCRIPTS = Path(__file__).parent / "typed"
 PARTS = ["channel", "checkpoints", "checks", "figures", "given", "media", "phases", "reports", "stopping"]
-OF_SCRIPTS = ["hora", "hora.run", *(f"hora.run.{name}" for name in PARTS)]
+OF_SCRIPTS = ["hora", "hora.hooks", "hora.hooks.weights", "hora.run", *(f"hora.run.{name}" for name in PARTS)]
 BUILD = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
 
 

@@ -1,4 +1,4 @@
-"""the end of a job whose loss diverged"""
+"""jobs whose loss diverges, or whose ranks have different weights"""
 
 from collections.abc import Sequence
 
@@ -15,18 +15,19 @@ _REASONS = [
     "host_lost", "lease_expired", "preempted", "paused", "bad_data", "internal_error", "no_space", "no_device",
     "script_failed", "no_store", "dependency", "idle", "pruned",
 ]  # fmt: skip
+_NEW = ["diverged", "weights_differ"]
 _TABLES_WITH_REASON = ("jobs", "attempts")
 
 
 def upgrade() -> None:
     for table in _TABLES_WITH_REASON:
-        _check_reasons(table, [*_REASONS, "diverged"])
+        _check_reasons(table, [*_REASONS, *_NEW])
 
 
 def downgrade() -> None:
     for table in _TABLES_WITH_REASON:
         reason = sa.column("end_reason", sa.Text())
-        op.execute(sa.update(sa.table(table, reason)).where(reason == "diverged").values(end_reason="internal_error"))
+        op.execute(sa.update(sa.table(table, reason)).where(reason.in_(_NEW)).values(end_reason="internal_error"))
         _check_reasons(table, _REASONS)
 
 
