@@ -11,7 +11,7 @@ from hora.render.metrics import ACCURACY, metric
 from hora.render.studies import note_line, value, values_line
 from hora.render.tables import table_of
 from hora.render.text import amount, count, duration, heading, number, percent, plain
-from jobs.model.gpu_time import gpu_time
+from jobs.model.gpu_time import gpu_time, slots_text
 
 _BEST = {
     "wall_s": "fastest",
@@ -24,7 +24,10 @@ _BEST = {
 }
 _MOST_MARKED = 6  # cells with a stalled repeat that are listed
 # If the page is too narrow for all columns, these are left out one by one, from the first to the last.
-EXPENDABLE = ("EPOCHS", "SET-UP", "LOSS CURVES", "VS BASELINE", "REPEATS", "GPU TIME", "TO TARGET", "SAMPLES/S")
+EXPENDABLE = (
+    "EPOCHS", "SET-UP", "LOSS CURVES", "ALLREDUCE", "VS BASELINE", "REPEATS", "EPOCH TIME", "SLOT TIME", "GPU TIME",
+    "TO TARGET", "BY SAMPLES/S", "SAMPLES/S",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ def _columns(report: Json) -> list[_Column]:
         *hosts,
         _Column("REPEATS", None, lambda cell: _repeats(cell, report["repeats"])),
         _Column("TIME", "wall_s", _time),
+        _Column("EPOCH TIME", None, lambda cell: _mean(cell.get("epoch_s"), duration)),
         _Column("SET-UP", None, lambda cell: _mean(cell["setup_s"], duration)),
         _Column("SAMPLES/S", "samples_per_s", lambda cell: _interval(cell["samples_per_s"], count, count)),
         *of_goal,
@@ -74,9 +78,15 @@ def _columns(report: Json) -> list[_Column]:
         _Column("EPOCHS", None, lambda cell: _mean(cell["epochs_run"], lambda mean: f"{mean:g}"[:4])),
         *target,
         _Column("SPEED-UP", None, lambda cell: number(cell["speedup"], 2)),
+        _Column("BY SAMPLES/S", None, lambda cell: number(cell["throughput_speedup"], 2)),
         _Column("EFFICIENCY", None, lambda cell: _share(cell["efficiency"])),
+        _Column("ALLREDUCE", None, lambda cell: _mean(cell.get("allreduce_share"), percent)),
         _Column("VS CPU", None, _versus_cpu),
-        _Column("GPU TIME", "gpu_hours", lambda cell: _mean(cell["gpu_hours"], gpu_time)),
+        _Column(
+            "SLOT TIME" if report.get("device") == "cpu" else "GPU TIME",
+            "gpu_hours",
+            lambda cell: _mean(cell["gpu_hours"], gpu_time),
+        ),
         _Column("COST", "cost", lambda cell: _mean(cell.get("cost"), amount)),
     ]
 
@@ -92,6 +102,7 @@ def report_lines(report: Json) -> list[str]:
         *_outliers(report),
         *_best_cells(report),
         *(f"- {plain(finding)}" for finding in report["findings"]),
+        *(f"Next: {plain(step)}" for step in report.get("next_steps") or []),
         *(f"Note, {note_line(note)}" for note in report.get("notes") or []),
     ]
 
@@ -100,10 +111,11 @@ def _baseline(report: Json) -> list[str]:
     baseline, scaling = report["baseline"], report.get("scaling")
     if baseline is None:
         return []
-    gpus = baseline["gpus"]
     kind = f" ({plain(scaling)} scaling)" if scaling else ""
-    speed_up = f"Speed-up is the training time on {gpus} {'GPU' if gpus == 1 else 'GPUs'} over that of the cell{kind}"
-    return [f"{speed_up}; efficiency is its share of the ideal line. Intervals are 95 %."]
+    base = slots_text(baseline["gpus"], report.get("device"))
+    speed_up = f"Speed-up is the training time on {base} over that of the cell{kind}; efficiency is its share of the"
+    time = "The training time includes validation and checkpoints, not the set-up; samples/s are those of the steps"
+    return [f"{speed_up} ideal line. {time} alone. Intervals are 95 %."]
 
 
 def _target(target: Json | None) -> list[str]:
@@ -149,6 +161,8 @@ def _best_cells(report: Json) -> list[str]:
     cells: list[Json] = report["cells"]
     goal = (report.get("goal") or {}).get("metric", ACCURACY)
     words = {**_BEST, "goal": f"best {plain(goal)}"}
+    if report.get("device") == "cpu":
+        words = {figure: text.replace("GPU-hours", "slot-hours") for figure, text in words.items()}
     names: dict[int, list[str]] = {}
     for figure, position in report["best"].items():
         if figure != "goal" or goal != ACCURACY:  # that is "most accurate"
@@ -169,9 +183,12 @@ def _hosts(cell: Json) -> str:
 
 
 def _repeats(cell: Json, asked: int) -> str:
-    """2, or 1 of 3 where the others failed, were cancelled or go on."""
+    """2, or 1 of 3 where the others failed, were cancelled or go on, with the most frequent reason."""
     mark = "*" if cell.get("with_outliers") else ""  # a repeat stalled: the findings name it
-    return f"{asked}{mark}" if cell["repeats"] == asked else f"{cell['repeats']}{mark} of {asked}"
+    if cell["repeats"] == asked:
+        return f"{asked}{mark}"
+    reason = "".join(f" {plain(failure['end_reason'])}" for failure in (cell.get("failures") or [])[:1])
+    return f"{cell['repeats']}{mark} of {asked}{reason}"
 
 
 def _interval(interval: Json | None, text: Callable[[float], str], half: Callable[[float], str]) -> str:

@@ -1,4 +1,9 @@
-"""GPU time as text. Pure; used by the reports of studies and by the command line. The page has the same rule."""
+"""Slots and GPU time as text. Pure; used by reports of studies and by the command line. The page has the same rules."""
+
+
+def slots_text(count: int, device: str | None) -> str:
+    """2 GPUs, or 2 CPU slots if their `device` is cpu."""
+    return f"{count} {'CPU slot' if device == 'cpu' else 'GPU'}{'' if count == 1 else 's'}"
 
 
 def gpu_time(hours: float) -> str:

@@ -12,6 +12,7 @@ from jobs.model.states import EndReason, Status
 from jobs.views.searches import SearchReport, SearchSpec, TrialReport
 
 MAX_JOBS = 1000
+DeviceKind = Literal["cpu", "gpu"]
 
 
 Note = Annotated[
@@ -204,7 +205,12 @@ class Agreement(_Frozen):
     difference: float = Field(description="This cell's mean of the goal's metric - the baseline's")
     low: float | None = Field(description="Lower end of the difference's 95 % interval (Welch's t)")
     high: float | None
-    agrees: bool | None = Field(description="Null: there are too few repeats to decide")
+    agrees: bool | None = Field(description="Null: the repeats are too few, or differ too much, to decide")
+    repeats_needed: int | None = Field(
+        None,
+        description="How many repeats would decide, if the difference and the spread stay. Null: it is decided, a cell "
+        "has a single repeat, or more than 100",
+    )
 
 
 class CurveAgreement(_Frozen):
@@ -218,7 +224,10 @@ class CurveAgreement(_Frozen):
     chance: float | None = Field(
         description="Chance alone exceeds this difference in 5 % of cases at most. Null: there are too few repeats"
     )
-    agrees: bool | None = Field(description="Null: there are too few repeats to decide, or both cells diverged")
+    agrees: bool | None = Field(
+        description="Null: the repeats are too few, or differ too much, to decide, or both cells diverged"
+    )
+    repeats_needed: int | None = Field(None, description="As in `accuracy_agreement`")
 
 
 class Speeds(_Frozen):
@@ -226,10 +235,19 @@ class Speeds(_Frozen):
 
     wall_s: Interval | None
     samples_per_s: Interval | None
+    epoch_s: Interval | None = None
     time_to_target_s: Interval | None
     gpu_hours_to_target: Interval | None
     gpu_hours: Interval | None
     cost: Interval | None = None
+
+
+class Failure(_Frozen):
+    """A reason why jobs of a cell failed or were cancelled."""
+
+    end_reason: EndReason
+    jobs: int = Field(description="Number of jobs that ended for it")
+    error: str | None = Field(description="The first line of the error of one of them")
 
 
 class CellReport(_Frozen):
@@ -241,8 +259,17 @@ class CellReport(_Frozen):
     jobs: list[str] = Field(description="The ids of its jobs, sorted by repeat")
     repeats: int = Field(description="Number of repeats that succeeded. The figures are computed from these")
     failed: int
+    failures: list[Failure] = Field([], description="Why they failed or were cancelled, the most frequent reason first")
     unfinished: int
-    wall_s: Interval | None = Field(description="Time of the training, without set-up")
+    device: DeviceKind | None = Field(
+        None, description="What its slots were: GPUs, or CPU slots. Null: none has run, or its jobs differ"
+    )
+    beside_others: int = Field(
+        0, description="Number of repeats that shared a host with other jobs of the study, which may have slowed them"
+    )
+    wall_s: Interval | None = Field(
+        description="Time of the training: steps, validation and checkpoints, without set-up"
+    )
     setup_s: Interval | None
     samples_per_s: Interval | None
     val_accuracy: Interval | None
@@ -250,6 +277,12 @@ class CellReport(_Frozen):
         {}, description="The best value of each metric of the jobs, by name. The goal is among the first 100"
     )
     epochs_run: Interval | None
+    epoch_s: Interval | None = Field(None, description="Training time of an epoch: `wall_s` / `epochs_run`")
+    allreduce_share: Interval | None = Field(
+        None,
+        description="Share of the steps' time in allreduce, 0..1. It includes waiting for slower ranks, and on a GPU "
+        "the backward pass. Null: unknown, or one rank",
+    )
     time_to_target_s: Interval | None = Field(
         description="Training time of the epochs up to the first one that reached the target. Null: not every repeat "
         "reached it"
@@ -320,6 +353,9 @@ class StudyReport(_Frozen):
     scaling: Literal["weak", "strong"] | None = Field(
         description="strong: the global batch stays the same; weak: the batch per GPU stays the same"
     )
+    device: DeviceKind | None = Field(
+        None, description="What the slots of all cells were. Null: unknown, or both kinds"
+    )
     baseline: Baseline | None
     goal: Goal | None = Field(None, description="Null: it is not known before the jobs report metrics")
     target: Target | None
@@ -334,7 +370,8 @@ class StudyReport(_Frozen):
     importances: dict[str, float] | None = Field(
         None, description="The share of each field in what makes a trial good; together 1. Null: too few trials"
     )
-    findings: list[str] = Field(description="What the figures show, one sentence each")
+    findings: list[str] = Field(description="What the figures show, each with what limits it")
+    next_steps: list[str] = Field([], description="What to do next, at most three")
     notes: list[NoteView] = Field(description="Oldest first")
 
 

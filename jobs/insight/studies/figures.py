@@ -5,16 +5,17 @@ person can check it by hand.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.insight.studies.statistics import difference, interval
-from jobs.model.states import TERMINAL, Status
-from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Interval, Speeds, Target
+from jobs.insight.studies.statistics import difference, interval, repeats_to_tell, spread_of_difference, verdict
+from jobs.model.states import TERMINAL, EndReason, Status
+from jobs.views.studies import Agreement, Baseline, CellReport, DeviceKind, Failure, Goal, Interval, Speeds, Target
 
-_SAME = 0.01  # one point of an accuracy, and one percent of another metric: anything less is no difference
+_NEGLIGIBLE = 0.01  # one point of an accuracy, and one percent of another metric: anything less is no difference
+_TOLERANCE = {True: 0.02, False: 0.05}  # of an accuracy: points; of another metric: a share. Closer values agree
 _MOST_METRICS = 100  # of a cell
 _OF_KEPT_WEIGHTS = ("val_accuracy", "val_loss")  # where Hora's own loop trained, their values are in the summary
 _LESS_IS_BETTER = ("wall_s", "time_to_target_s", "gpu_hours", "gpu_hours_to_target", "cost")
@@ -46,6 +47,11 @@ class Run:
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # as in the job's row
     cost: float | None = None  # of the leased time; None: a slot has no price
     series: Mapping[str, Series] = field(default_factory=dict)  # of the goal and of losses, by name
+    end_reason: EndReason | None = None
+    error: str | None = None
+    device: DeviceKind | None = None  # of its slots; None before the first attempt
+    is_beside_others: bool = False  # other jobs of the study ran on its host meanwhile
+    allreduce_share: float | None = None  # of the time of its steps
 
     @property
     def is_good(self) -> bool:
@@ -72,6 +78,12 @@ class Run:
             return float(self.summary[metric])
         best = self.metrics.get(metric, {}).get("best")
         return None if best is None else float(best)
+
+    @property
+    def epoch_s(self) -> float | None:
+        """The training time of each epoch, validation and checkpoints included."""
+        wall_s, epochs = self.summary.get("wall_s"), self.summary.get("epochs_run")
+        return wall_s / epochs if wall_s is not None and epochs else None
 
     @property
     def metric_names(self) -> set[str]:
@@ -107,13 +119,18 @@ def cell_report(
         jobs=[run.job_id for run in runs],
         repeats=len(good),
         failed=sum(run.status in (Status.FAILED, Status.CANCELLED) for run in runs),
+        failures=_failures(runs),
         unfinished=sum(run.status not in TERMINAL for run in runs),
+        device=devices.pop() if len(devices := {run.device for run in runs if run.device}) == 1 else None,
+        beside_others=sum(run.is_beside_others for run in good),
         wall_s=speeds.wall_s,
         setup_s=_interval(good, "setup_s"),
         samples_per_s=speeds.samples_per_s,
         val_accuracy=_interval(good, "val_accuracy"),
         metrics=_metrics(good, goal),
         epochs_run=_interval(good, "epochs_run"),
+        epoch_s=speeds.epoch_s,
+        allreduce_share=interval([run.allreduce_share for run in good if run.allreduce_share is not None]),
         time_to_target_s=speeds.time_to_target_s,
         gpu_hours_to_target=speeds.gpu_hours_to_target,
         reached_target=reached_target,
@@ -128,6 +145,16 @@ def cell_report(
     )
 
 
+def _failures(runs: Sequence[Run]) -> list[Failure]:
+    """Why its jobs ended without success, the most frequent reason first. Of each reason the first error is shown."""
+    lost = [run for run in runs if run.status in (Status.FAILED, Status.CANCELLED) and run.end_reason is not None]
+    found = []
+    for reason, jobs in Counter(run.end_reason for run in lost if run.end_reason).most_common():
+        errors = [run.error.strip() for run in lost if run.end_reason is reason and run.error and run.error.strip()]
+        found.append(Failure(end_reason=reason, jobs=jobs, error=errors[0].splitlines()[0] if errors else None))
+    return found
+
+
 def _speeds(runs: Sequence[Run], target: Target | None, goal: Goal | None) -> Speeds:
     """The figures of speed of these runs. With a target, all of them reached it."""
     to_target_s = []
@@ -136,6 +163,7 @@ def _speeds(runs: Sequence[Run], target: Target | None, goal: Goal | None) -> Sp
     return Speeds(
         wall_s=_interval(runs, "wall_s"),
         samples_per_s=_interval(runs, "train_samples_per_s"),
+        epoch_s=interval([run.epoch_s for run in runs if run.epoch_s is not None]),
         time_to_target_s=interval(to_target_s),
         gpu_hours_to_target=interval([runs[0].gpus * time / 3600 for time in to_target_s]),
         gpu_hours=interval([run.leased_slot_s / 3600 for run in runs]),
@@ -209,11 +237,18 @@ def _agreement(cell: CellReport, base: CellReport, goal: Goal | None) -> Agreeme
     here, there = of_goal(cell, goal), of_goal(base, goal)
     if goal is None or here is None or there is None:
         return None
-    same = _SAME if goal.is_accuracy else _SAME * abs(there.mean)
-    away = here.mean - there.mean
-    low, high = difference(here.values, there.values) or (None, None)
-    agrees = None if low is None or high is None else low <= 0 <= high or abs(away) < same
-    return Agreement(difference=away, low=low, high=high, agrees=agrees)
+    unit = 1.0 if goal.is_accuracy else abs(there.mean)
+    tolerance, away = _TOLERANCE[goal.is_accuracy] * unit, here.mean - there.mean
+    ends = difference(here.values, there.values)
+    if ends is None:
+        return Agreement(difference=away, low=None, high=None, agrees=None)
+    low, high = ends
+    agrees = verdict(abs(away), (high - low) / 2, negligible=_NEGLIGIBLE * unit, tolerance=tolerance)
+    needed = None
+    if agrees is None:
+        spread, repeats = spread_of_difference(here.values, there.values), max(len(here.values), len(there.values))
+        needed = repeats_to_tell(abs(away), spread, tolerance=tolerance, more_than=repeats)
+    return Agreement(difference=away, low=low, high=high, agrees=agrees, repeats_needed=needed)
 
 
 def best_of(cells: Sequence[CellReport], goal: Goal | None) -> dict[str, int]:

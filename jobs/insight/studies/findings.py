@@ -1,30 +1,24 @@
-"""The findings of a study: sentences about its figures. Pure; called by `report`.
+"""The findings of a study: what its figures show, each with what limits it. Pure; called by `report`.
 
-First come speed (whether more GPUs pay, and where they stop to) and the goal, then reasons to be careful.
+First come speed (whether more GPUs pay, and where they stop to) and convergence, then the other fields, then jobs whose
+figures are missing or odd.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from statistics import fmean, geometric_mean, median
 from typing import Any
 
-from jobs.insight.studies.figures import groups_over_gpus, of_goal, other_values
-from jobs.insight.studies.phrases import (
-    capitalized,
-    gpu_count,
-    host_count,
-    phrase,
-    short,
-    slot_count,
-    times,
-    values_of,
-    where,
-)
+from jobs.insight.studies.convergence import convergence_findings
+from jobs.insight.studies.figures import of_goal, other_values
+from jobs.insight.studies.phrases import capitalized, host_count, phrase, slot_count, times, values_of, where
+from jobs.insight.studies.scaling import MOST_LISTED, scaling_findings
 from jobs.insight.studies.statistics import difference
 from jobs.insight.studies.strategies import of_strategies
-from jobs.views.studies import Agreement, Baseline, CellReport, Goal, Outlier
+from jobs.views.studies import Baseline, CellReport, Goal, Interval, Outlier
 
-_MOST_LISTED = 6  # more comparisons of a kind share a sentence
+_MOST_NAMED = 3  # cells of a failure
+_LONGEST_ERROR = 200  # characters
 _AS_FAST = 0.03  # a ratio this close to 1 is no difference
 _A_POINT = 0.01
 _WORTH_OF_GOAL = 0.02  # a change of another goal than an accuracy, as a share of it
@@ -39,6 +33,7 @@ def findings_of(
     varied: Sequence[str],
     baseline: Baseline | None,
     repeats: int,
+    scaling: str | None = None,
     on_fewer_gpus: Sequence[str] = (),
     outliers: Sequence[Outlier] = (),
     keep_outliers: bool = False,
@@ -46,9 +41,8 @@ def findings_of(
     """The sentences. `on_fewer_gpus` are jobs that ran on fewer GPUs than they asked for."""
     sentences: list[str] = []
     if baseline is not None:
-        sentences += [*_speedups(cells, baseline), *_poor_steps(cells), *_hosts(cells)]
-        sentences += [*_within_chance(cells, baseline), *_agreements(cells, baseline, goal)]
-        sentences += [*_loss_curves(cells, baseline), *_unequal_epochs(cells, baseline)]
+        sentences += [*scaling_findings(cells, baseline), *_hosts(cells)]
+        sentences += convergence_findings(cells, baseline, goal, is_weak=scaling == "weak")
     sentences += [*_against_cpu(cells), *of_strategies(cells)]
     for field in varied:
         if field not in _NOT_COMPARED:
@@ -56,37 +50,10 @@ def findings_of(
     return [*sentences, *_stalled(cells, outliers, keep_outliers), *_cautions(cells, repeats, on_fewer_gpus)]
 
 
-def _speedups(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    """How fast the largest GPU count of each group is, against the baseline."""
-    largest = [[cell for cell in group if cell.speedup is not None][-1:] for group in groups_over_gpus(cells)]
-    compared = [cell for group in largest for cell in group if cell.gpus != baseline.gpus]
-    if len(compared) <= _MOST_LISTED:
-        for cell in compared:
-            yield f"{where(cell)}{_speed(cell, baseline)} (efficiency {short(cell.efficiency)})."
-        return
-    for gpus in sorted({cell.gpus for cell in compared}):
-        same_count = [cell for cell in compared if cell.gpus == gpus]
-        speedups = [cell.speedup for cell in same_count if cell.speedup is not None]
-        fastest = max(same_count, key=lambda cell: cell.speedup or 0.0)
-        yield (
-            f"{gpu_count(gpus)} ran at {times(min(speedups))} to {times(max(speedups))} the speed of {baseline.gpus} "
-            f"(median {times(median(speedups))}), fastest with {values_of(fastest)}."
-        )
-
-
-def _speed(cell: CellReport, baseline: Baseline) -> str:
-    speedup = cell.speedup or 1.0
-    if abs(speedup - 1) <= _AS_FAST:
-        return f"{slot_count(cell)} were no faster than {baseline.gpus}: {times(speedup)} the speed"
-    if speedup < 1:
-        return f"{slot_count(cell)} were slower than {baseline.gpus}: {times(speedup)} the speed"
-    return f"{slot_count(cell)} ran at {times(speedup)} the speed of {baseline.gpus}"
-
-
 def _against_cpu(cells: Sequence[CellReport]) -> Iterator[str]:
     """How fast the cells on other devices are, against the same cell on CPUs."""
     compared = [cell for cell in cells if cell.speedup_vs_cpu is not None and cell.values.get("device") != "cpu"]
-    if len(compared) <= _MOST_LISTED:
+    if len(compared) <= MOST_LISTED:
         for cell in compared:
             by_throughput = ""
             if cell.throughput_vs_cpu and abs(cell.throughput_vs_cpu / (cell.speedup_vs_cpu or 1) - 1) > 0.1:
@@ -103,33 +70,6 @@ def _against_cpu(cells: Sequence[CellReport]) -> Iterator[str]:
     )
 
 
-def _poor_steps(cells: Sequence[CellReport]) -> Iterator[str]:
-    """Steps from one GPU count to the next that brought less than half of what they could."""
-    steps = [
-        (few, many, few.wall_s.mean / many.wall_s.mean)
-        for group in groups_over_gpus(cells)
-        for few, many in pairwise([cell for cell in group if cell.wall_s is not None])
-        if few.wall_s is not None and many.wall_s is not None and many.wall_s.mean > 0 and few.gpus < many.gpus
-    ]
-    poor = [(few, many, gain) for few, many, gain in steps if gain - 1 < (many.gpus / few.gpus - 1) / 2]
-    if len(poor) <= _MOST_LISTED:
-        for few, many, gain in poor:
-            on_more_hosts = (few.hosts or 0) < (many.hosts or 0)
-            few_on, many_on = (f" on {host_count(cell)}" if on_more_hosts else "" for cell in (few, many))
-            yield (
-                f"{where(many)}{slot_count(many)}{many_on} ran at {times(gain)} the speed of {few.gpus}{few_on} "
-                f"(ideal: {times(many.gpus / few.gpus)})."
-            )
-        return
-    for counts in sorted({(few.gpus, many.gpus) for few, many, _ in poor}):
-        gains = [gain for few, many, gain in poor if (few.gpus, many.gpus) == counts]
-        total = sum((few.gpus, many.gpus) == counts for few, many, _ in steps)
-        yield (
-            f"{gpu_count(counts[1])} ran at {times(min(gains))} to {times(max(gains))} the speed of {counts[0]} "
-            f"(ideal: {times(counts[1] / counts[0])}) in {len(gains)} of {total} cells."
-        )
-
-
 def _hosts(cells: Sequence[CellReport]) -> Iterator[str]:
     """The same GPU count on one host and on more."""
     for one, other in combinations(cells, 2):
@@ -143,85 +83,6 @@ def _hosts(cells: Sequence[CellReport]) -> Iterator[str]:
             yield (
                 f"{where(few, 'placement')}{slot_count(many)} were slower on {host_count(many)} than on {few.hosts}: "
                 f"{times(ratio)} the time."
-            )
-
-
-def _within_chance(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    """Speed-ups that may be none: the 95 % interval of the difference of the times contains 0."""
-    bases = {other_values(cell): cell.wall_s for cell in cells if cell.gpus == baseline.gpus}
-    differences = []
-    for cell in cells:
-        base = bases.get(other_values(cell))
-        if cell.gpus != baseline.gpus and cell.wall_s is not None and base is not None:
-            differences.append(difference(cell.wall_s.values, base.values))
-    unsure = sum(ends is not None and ends[0] < 0 < ends[1] for ends in differences)
-    if unsure:
-        yield (
-            f"{unsure} of {len(differences)} speed-ups may be chance: the times of the repeats differ too much. "
-            "Run longer jobs or more repeats to find out."
-        )
-
-
-def _agreements(cells: Sequence[CellReport], baseline: Baseline, goal: Goal | None) -> Iterator[str]:
-    if goal is None:
-        return
-    judged = [(cell, cell.accuracy_agreement) for cell in cells if cell.accuracy_agreement is not None]
-    differing = [(cell, agreement) for cell, agreement in judged if agreement.agrees is False]
-    for cell, agreement in differing[:_MOST_LISTED]:
-        yield (
-            f"{where(cell)}{goal.metric} on {slot_count(cell)} was {_distance(cell, agreement, goal)} "
-            f"{'above' if agreement.difference > 0 else 'below'} that on {baseline.gpus}, which is more than chance."
-        )
-    agreeing = sum(agreement.agrees is True for _, agreement in judged)
-    if agreeing:
-        yield (
-            f"{goal.metric} on more GPUs agrees with that on {gpu_count(baseline.gpus)} in {agreeing} of {len(judged)} "
-            f"cell{'' if len(judged) == 1 else 's'}."
-        )
-
-
-def _loss_curves(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    """Whether the losses take the same course on more GPUs."""
-    judged = [(cell, name, agreement) for cell in cells for name, agreement in cell.loss_agreement.items()]
-    differing = [each for each in judged if each[2].agrees is False]
-    for cell, name, agreement in differing[:_MOST_LISTED]:
-        on = f"{where(cell)}{name} on {slot_count(cell)}"
-        if agreement.difference is None:
-            yield f"{on} has another curve than on {baseline.gpus}: one of the two diverged."
-            continue
-        away = short(agreement.difference) if agreement.relative is None else f"{short(100 * agreement.relative)} %"
-        yield f"{on} was on average {away} away from its curve on {baseline.gpus}, which is more than chance."
-    if len(differing) > _MOST_LISTED:
-        yield f"{len(differing)} of {len(judged)} loss curves on more GPUs differ by more than chance."
-    for name in dict.fromkeys(name for _, name, _ in judged):
-        of_name = [agreement.agrees for _, each, agreement in judged if each == name]
-        if agreeing := of_name.count(True):
-            yield (
-                f"The curve of {name} on more GPUs agrees with that on {gpu_count(baseline.gpus)} in {agreeing} of "
-                f"{len(of_name)} cell{'' if len(of_name) == 1 else 's'}."
-            )
-
-
-def _distance(cell: CellReport, agreement: Agreement, goal: Goal) -> str:
-    """How far a cell is from the baseline: 1.2 points; of another goal than an accuracy 0.031 (12 %)."""
-    away, here = abs(agreement.difference), of_goal(cell, goal)
-    if goal.is_accuracy:
-        return f"{100 * away:.1f} points"
-    there = 0.0 if here is None else here.mean - agreement.difference
-    return f"{away:.3g}" + (f" ({100 * away / abs(there):.0f} %)" if there else "")
-
-
-def _unequal_epochs(cells: Sequence[CellReport], baseline: Baseline) -> Iterator[str]:
-    bases = {other_values(cell): cell for cell in cells if cell.gpus == baseline.gpus}
-    for cell in cells:
-        base = bases.get(other_values(cell))
-        if base is None or cell.epochs_run is None or base.epochs_run is None or not base.epochs_run.mean:
-            continue
-        if abs(cell.epochs_run.mean / base.epochs_run.mean - 1) > 0.1 and cell.throughput_speedup is not None:
-            yield (
-                f"{where(cell)}{slot_count(cell)} trained for {short(cell.epochs_run.mean)} epochs, {baseline.gpus} "
-                f"for {short(base.epochs_run.mean)}. The speed-up includes this; by throughput it is "
-                f"{times(cell.throughput_speedup)}."
             )
 
 
@@ -272,9 +133,17 @@ def _change_of_goal(pairs: Sequence[tuple[CellReport, CellReport]], goal: Goal |
     change, level = fmean(after - before for before, after in means), fmean(abs(before) for before, _ in means)
     direction = "higher" if change > 0 else "lower"
     if goal.is_accuracy and abs(change) >= _A_POINT:
-        yield f"{goal.metric} {100 * abs(change):.1f} points {direction}"
+        yield f"{goal.metric} {100 * abs(change):.1f} points {direction}{_unless_shown(intervals)}"
     elif not goal.is_accuracy and level and abs(change) >= _WORTH_OF_GOAL * level:
-        yield f"{goal.metric} {100 * abs(change) / level:.0f} % {direction}"
+        yield f"{goal.metric} {100 * abs(change) / level:.0f} % {direction}{_unless_shown(intervals)}"
+
+
+def _unless_shown(pairs: Sequence[tuple[Interval | None, Interval | None]]) -> str:
+    """A remark if the repeats of no pair of cells show a difference."""
+    ends = [difference(after.values, before.values) for before, after in pairs if before and after]
+    known = [each for each in ends if each is not None]
+    is_shown = any(not low <= 0 <= high for low, high in known)
+    return " (which may be chance)" if known and not is_shown else ""
 
 
 def _throughput_ratio(pairs: Sequence[tuple[CellReport, CellReport]]) -> float:
@@ -300,14 +169,14 @@ def _pairs(cells: Sequence[CellReport], field: str, base: Any, changed: Any) -> 
 def _stalled(cells: Sequence[CellReport], outliers: Sequence[Outlier], keep_outliers: bool) -> Iterator[str]:
     """The repeats that were far slower than the others of their cell, and whether the figures have them."""
     left_out = "The figures of speed have it" if keep_outliers else "The figures of speed are without it"
-    for outlier in outliers[:_MOST_LISTED]:
+    for outlier in outliers[:MOST_LISTED]:
         slower = max(outlier.value, outlier.median) / min(outlier.value, outlier.median)
         cell = cells[outlier.cell]
-        values = [text for text in (values_of(cell), slot_count(cell) if "gpus" in cell.values else "") if text]
+        values = [text for text in (values_of(cell), _slots_of(cell)) if text]
         in_cell = f" ({', '.join(values)})" if values else ""
         unit = "sample" if outlier.figure == "samples_per_s" else "epoch"
         yield f"Job {outlier.job_id}{in_cell} stalled: each {unit} took {times(slower)} the median time. {left_out}."
-    if len(outliers) > _MOST_LISTED:
+    if len(outliers) > MOST_LISTED:
         yield f"{len(outliers)} jobs stalled in all: `outliers` of the report lists them."
 
 
@@ -315,7 +184,8 @@ def _cautions(cells: Sequence[CellReport], repeats: int, on_fewer_gpus: Sequence
     total = len(cells) * repeats
     failed, unfinished = sum(cell.failed for cell in cells), sum(cell.unfinished for cell in cells)
     if failed:
-        yield f"{failed} of {total} jobs failed or were cancelled: their cells have fewer repeats."
+        why = "".join(_failures(cells))
+        yield f"{failed} of {total} jobs failed or were cancelled, so their cells have fewer repeats.{why}"
     if unfinished:
         yield f"{unfinished} of {total} jobs have not ended: the figures will change."
     if len(on_fewer_gpus) == 1:
@@ -324,4 +194,21 @@ def _cautions(cells: Sequence[CellReport], repeats: int, on_fewer_gpus: Sequence
         ids = ", ".join(on_fewer_gpus)
         yield f"Jobs {ids} ran partly on fewer GPUs than they asked for: their figures are misleading."
     if repeats == 1:
-        yield "Each cell ran once, so nothing shows how much of a difference is chance: use 3 repeats."
+        yield "Each cell ran once, so nothing shows how much of a difference is chance."
+
+
+def _failures(cells: Sequence[CellReport]) -> Iterator[str]:
+    """2 ended diverged (learning rate 1000): "the loss is nan at step 4"."""
+    for reason in dict.fromkeys(failure.end_reason for cell in cells for failure in cell.failures):
+        lost = [(cell, failure) for cell in cells for failure in cell.failures if failure.end_reason is reason]
+        jobs = sum(failure.jobs for _, failure in lost)
+        names = list(dict.fromkeys(", ".join(filter(None, [values_of(cell), _slots_of(cell)])) for cell, _ in lost))
+        named = f" ({'; '.join(names[:_MOST_NAMED])}{', ...' if len(names) > _MOST_NAMED else ''})" if names[0] else ""
+        error = next((failure.error for _, failure in lost if failure.error), None)
+        quoted = "" if error is None else f': "{error[:_LONGEST_ERROR]}"'
+        yield f" {jobs} ended {reason}{named}{quoted}."
+
+
+def _slots_of(cell: CellReport) -> str:
+    """2 GPUs, where their number varies."""
+    return slot_count(cell) if "gpus" in cell.values else ""

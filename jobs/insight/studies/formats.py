@@ -12,12 +12,12 @@ from typing import Any
 
 from jobs.insight.studies.search_formats import trials_csv, trials_table
 from jobs.model.csv_cells import csv_cell
-from jobs.model.gpu_time import gpu_time
-from jobs.views.studies import CellReport, CurveAgreement, Goal, Interval, Speeds, StudyReport
+from jobs.model.gpu_time import gpu_time, slots_text
+from jobs.views.studies import CellReport, CurveAgreement, Failure, Goal, Interval, Speeds, StudyReport
 
 _FIGURES = (
     "wall_s", "setup_s", "samples_per_s", "val_accuracy", "epochs_run", "time_to_target_s", "gpu_hours_to_target",
-    "gpu_hours", "cost",
+    "gpu_hours", "cost", "epoch_s", "allreduce_share",
 )  # fmt: skip
 _RATIOS = ("speedup", "throughput_speedup", "efficiency", "speedup_vs_cpu", "throughput_vs_cpu")
 _SPEEDS = tuple(Speeds.model_fields)
@@ -29,8 +29,9 @@ _GPU_TIMES = frozenset({"gpu_hours", "gpu_hours_to_target"})
 
 _OF_TRIALS = "The objective is the best value of any epoch of a trial that has ended."
 _OF_CELLS = (
-    "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, set-up apart. "
-    "GPU time is all of the leased time."
+    "Means of the repeats, ± half of the 95 % interval (Student's t). Time is that of the training, with validation "
+    "and checkpoints, set-up apart; samples/s are those of its steps alone. The share of allreduce in a step includes "
+    "waiting for slower ranks, and on a GPU the backward pass. The {} is all of the leased time."
 )
 
 
@@ -39,10 +40,13 @@ def markdown(report: StudyReport) -> str:
     parts = [f"# {_heading(report.name)}", _state(report)]
     if report.findings:
         parts.append("\n".join(f"- {_markdown(finding)}" for finding in report.findings))
+    if report.next_steps:
+        parts.append("Next steps:")
+        parts.append("\n".join(f"- {_markdown(step)}" for step in report.next_steps))
     is_search = report.trials is not None
     parts.append(trials_table(report, _markdown) if is_search else _table(report))
     parts += _outliers(report)
-    parts.append(_OF_TRIALS if is_search else _OF_CELLS)
+    parts.append(_OF_TRIALS if is_search else _OF_CELLS.format(_slot_time(report)))
     if report.notes:
         parts.append("## Notes")
     for note in report.notes:
@@ -56,11 +60,12 @@ def _state(report: StudyReport) -> str:
     if not report.complete:
         sentences.append("Some of its jobs have not ended: the figures will change.")
     if report.baseline is not None:
-        sentences.append(f"Speed-up and efficiency are against the same cell on {_gpus(report.baseline.gpus)}.")
+        base = slots_text(report.baseline.gpus, report.device)
+        sentences.append(f"Speed-up and efficiency are against the same cell on {base}.")
     if report.scaling == "strong":
-        sentences.append("The global batch stays as GPUs are added (strong scaling).")
+        sentences.append("The global batch stays as slots are added (strong scaling).")
     elif report.scaling == "weak":
-        sentences.append("The batch of each GPU stays as GPUs are added (weak scaling).")
+        sentences.append("The batch of each slot stays as slots are added (weak scaling).")
     sentences += _of_goal(report.goal)
     if report.target is not None:
         chosen = {"results": "which most cells reach", "study": "as the study asks", "request": "as asked for"}
@@ -85,6 +90,10 @@ def _article(words: str) -> str:
     return "an" if words[0] in "aeiouAEIOU" else "a"
 
 
+def _slot_time(report: StudyReport) -> str:
+    return "slot time" if report.device == "cpu" else "GPU time"
+
+
 def _metric_names(report: StudyReport) -> list[str]:
     """The metrics of any cell that have no figure of their own name, the goal first."""
     names = {name: None for cell in report.cells for name in cell.metrics if name not in _FIGURES}
@@ -94,13 +103,15 @@ def _metric_names(report: StudyReport) -> list[str]:
 def _table(report: StudyReport) -> str:
     names = {
         "wall_s": "time, s", "setup_s": "set-up, s", "samples_per_s": "samples/s", "val_accuracy": "val_accuracy",
-        "epochs_run": "epochs", "time_to_target_s": "to target, s", "gpu_hours_to_target": "GPU time to target",
-        "gpu_hours": "GPU time", "cost": "cost",
+        "epochs_run": "epochs", "time_to_target_s": "to target, s",
+        "gpu_hours_to_target": f"{_slot_time(report)} to target",
+        "gpu_hours": _slot_time(report), "cost": "cost", "epoch_s": "an epoch, s",
+        "allreduce_share": "allreduce",
     }  # fmt: skip
     figure_names = [name for name in _FIGURES if any(getattr(cell, name) is not None for cell in report.cells)]
     metrics = [] if report.goal is None or report.goal.is_accuracy else _metric_names(report)[:_MOST_METRICS]
     fields = report.varied if "gpus" in report.varied else [*report.varied, "gpus"]
-    scaled = ["speed-up", "efficiency"] if report.baseline is not None else []
+    scaled = ["speed-up", "by samples/s", "efficiency"] if report.baseline is not None else []
     versus_cpu = ["vs CPU"] if any(cell.speedup_vs_cpu is not None for cell in report.cells) else []
     losses = ["loss curves"] if any(cell.loss_agreement for cell in report.cells) else []
     hosts = ["hosts"] if any((cell.hosts or 1) > 1 for cell in report.cells) else []
@@ -110,7 +121,7 @@ def _table(report: StudyReport) -> str:
     for cell in report.cells:
         values = [_markdown(_text(cell.values.get(field, cell.gpus))) for field in fields]
         spread = [str(cell.hosts) if cell.hosts is not None else ""] if hosts else []
-        ratios = [_ratio(cell.speedup), _ratio(cell.efficiency)] if scaled else []
+        ratios = [_ratio(cell.speedup), _ratio(cell.throughput_speedup), _ratio(cell.efficiency)] if scaled else []
         figures = [_interval(_METRIC, cell.metrics.get(name)) for name in metrics]
         figures += [_interval(name, getattr(cell, name)) for name in figure_names]
         if versus_cpu:
@@ -145,7 +156,9 @@ def _lines(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _runs(cell: CellReport) -> str:
-    rest = [f"{count} {what}" for count, what in ((cell.failed, "failed"), (cell.unfinished, "unfinished")) if count]
+    reasons = ", ".join(failure.end_reason for failure in cell.failures)
+    failed = f"failed ({_markdown(reasons)})" if reasons else "failed"
+    rest = [f"{count} {what}" for count, what in ((cell.failed, failed), (cell.unfinished, "unfinished")) if count]
     mark = "" if cell.with_outliers is None else "\\*"
     return ", ".join([f"{cell.repeats}{mark}", *rest])
 
@@ -162,10 +175,6 @@ def _curve(agreement: CurveAgreement) -> str:
     if agreement.relative is not None:
         away = f"{100 * agreement.relative:{'.0f' if agreement.relative >= 0.1 else '.2g'}} %"
     return away + {True: "", False: " differs", None: " ?"}[agreement.agrees]
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'' if count == 1 else 's'}"
 
 
 def _ratio(value: float | None) -> str:
@@ -220,15 +229,20 @@ def comma_separated(report: StudyReport) -> str:
     of_metrics = [f"metrics.{name}{part}" for name in metrics for part in ("", "_low", "_high")]
     losses = sorted({name for cell in report.cells for name in cell.loss_agreement})
     of_losses = [f"loss_agreement.{name}.{part}" for name in losses for part in _OF_CURVES]
-    heads = (*fields, *counts, *intervals, *compared, "jobs", *speeds, *of_losses, *of_metrics)
+    heads = (*fields, *counts, *intervals, *compared, "jobs", *speeds, "failures", *of_losses, *of_metrics)
     writer.writerow(map(csv_cell, heads))
     for cell in report.cells:
-        row = _row(cell, fields, counts)
+        row = [*_row(cell, fields, counts), "; ".join(map(_failure, cell.failures))]
         for name in losses:
             row += [getattr(cell.loss_agreement.get(name), part, None) for part in _OF_CURVES]
         row += _ends(cell.metrics.get(name) for name in metrics)
         writer.writerow(map(csv_cell, row))
     return out.getvalue()
+
+
+def _failure(failure: Failure) -> str:
+    """2 x diverged: the loss is nan at step 4."""
+    return f"{failure.jobs} x {failure.end_reason}" + (f": {failure.error}" if failure.error else "")
 
 
 def _row(cell: CellReport, fields: Sequence[str], counts: Sequence[str]) -> list[Any]:

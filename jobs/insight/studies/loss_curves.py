@@ -18,14 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from jobs.insight.studies.figures import Run, Series, other_values
-from jobs.insight.studies.statistics import is_usable, student_t, welch_degrees
+from jobs.insight.studies.statistics import is_usable, repeats_to_tell, student_t, verdict, welch_degrees
 from jobs.views.studies import Baseline, CellReport, CurveAgreement
 
 _USUAL = ("loss", "val_loss")
 _IS_LOSS = re.compile(r"(^|[_./:@-])loss$", re.IGNORECASE)
 _MOST = 4  # curves of a cell
 _LEAST = 1e-150  # of the baseline's loss: of less nothing is a share
-_SAME = 0.01  # of the baseline's loss: anything less is no difference
+_NEGLIGIBLE = 0.01  # of the baseline's loss: anything less is no difference
+_TOLERANCE = 0.1  # of the baseline's loss: curves that are no further apart agree
 
 
 def loss_names(names: Collection[str]) -> list[str]:
@@ -74,13 +75,21 @@ def agreement_of(curves: Sequence[Series], base_curves: Sequence[Series]) -> Cur
     here, there = (np.array([[curve[epoch] for epoch in epochs] for curve in group]) for group in (curves, base_curves))
     difference = float(np.abs(here.mean(0) - there.mean(0)).mean())
     level = float(np.abs(there.mean(0)).mean())
-    chance = _chance(here, there)
+    chance, tolerance = _chance(here, there), _TOLERANCE * level
+    agrees = needed = None
+    if chance is not None:
+        agrees = verdict(difference, chance, negligible=_NEGLIGIBLE * level, tolerance=tolerance)
+        if agrees is None:
+            spread = float(np.sqrt(here.var(0, ddof=1) + there.var(0, ddof=1)).mean())
+            repeats = max(len(here), len(there))
+            needed = repeats_to_tell(difference, spread, tolerance=tolerance, more_than=repeats)
     return CurveAgreement(
         epochs=len(epochs),
         difference=difference,
         relative=difference / level if level > _LEAST else None,
         chance=chance,
-        agrees=None if chance is None else difference <= chance or difference < _SAME * level,
+        agrees=agrees,
+        repeats_needed=needed,
     )
 
 

@@ -32,7 +32,7 @@ def _outliers_in(cell: int, runs: Sequence[Run]) -> Iterator[Outlier]:
     """Judged by one figure for the whole cell, so that most of its repeats are never outliers."""
     good = [run for run in runs if run.is_good]
     figure: Literal["epoch_s", "samples_per_s"] = "epoch_s"  # it shows stalls in validation too
-    values = [_epoch_s(run) for run in good]
+    values = [_positive(run.epoch_s) for run in good]
     if sum(value is not None for value in values) < _FEWEST:
         figure = "samples_per_s"
         values = [_positive(run.summary.get("train_samples_per_s")) for run in good]
@@ -46,12 +46,6 @@ def _outliers_in(cell: int, runs: Sequence[Run]) -> Iterator[Outlier]:
         if time > _SLOWER * middle and _TO_Z * (time - middle) > _MOST_Z * deviation:
             typical = middle if figure == "epoch_s" else 1 / middle
             yield Outlier(job_id=run.job_id, cell=cell, figure=figure, value=value, median=typical, rule=RULE)
-
-
-def _epoch_s(run: Run) -> float | None:
-    """The training time of a run for each of its epochs, validation and checkpoints included."""
-    wall_s, epochs = (_positive(run.summary.get(name)) for name in ("wall_s", "epochs_run"))
-    return None if wall_s is None or epochs is None else _positive(wall_s / epochs)
 
 
 def _positive(value: float | None) -> float | None:

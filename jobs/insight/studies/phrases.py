@@ -1,8 +1,9 @@
 """Cells and their figures in words, for the findings of a study. Pure; called by `findings`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jobs.model.gpu_time import slots_text
 from jobs.views.studies import CellReport
 
 _PHRASES = {
@@ -26,11 +27,13 @@ def values_of(cell: CellReport, *without: str) -> str:
 
 def capitalized(text: str) -> str:
     """The text with a large letter, unless it begins with the name of a field."""
-    return text[0].upper() + text[1:] if text.startswith(("batch ", "learning rate ")) else text
+    return text[0].upper() + text[1:] if text.startswith(("batch ", "learning rate ", "all of ")) else text
 
 
 def phrase(field: str, value: Any) -> str:
     """A value of a field: batch 64."""
+    if field == "dataset.fraction" and value == 1:
+        return "all of the data"
     text = value if isinstance(value, str) else _object(value) if isinstance(value, dict) else _plain(value)
     return text if field in _NAMED_BY_VALUE else _PHRASES.get(field, field + " {}").format(text)
 
@@ -43,21 +46,29 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)
 
 
-def gpu_count(count: int) -> str:
-    """2 GPUs."""
-    return f"{count} GPU{'' if count == 1 else 's'}"
-
-
 def slot_count(cell: CellReport) -> str:
-    """2 GPUs, or 2 CPU slots where the grid says so."""
-    if cell.values.get("device") == "cpu":
-        return f"{cell.gpus} CPU slot{'' if cell.gpus == 1 else 's'}"
-    return gpu_count(cell.gpus)
+    """2 GPUs, or 2 CPU slots where its jobs ran on them."""
+    return slots_text(cell.gpus, cell.device or cell.values.get("device"))
 
 
 def host_count(cell: CellReport) -> str:
     """2 hosts."""
-    return f"{cell.hosts} host{'' if cell.hosts == 1 else 's'}"
+    return counted(cell.hosts or 0, "host")
+
+
+def counted(count: int, noun: str) -> str:
+    """1 repeat, 2 repeats."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """12 %."""
+    return f"{short(100 * share)} %"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def times(ratio: float) -> str:
@@ -67,4 +78,4 @@ def times(ratio: float) -> str:
 
 def short(value: float | None) -> str:
     """A figure with two digits, or a large one without a fraction."""
-    return "unknown" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2g}"
+    return "unknown" if value is None else f"{value:,.0f}" if abs(value) >= 99.5 else f"{value:.2g}"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from jobs.insight.studies.figures import of_goal
+from jobs.model.gpu_time import slots_text
 from jobs.views.studies import CellReport, Goal, Interval, MetricCurves, StudyCurves, StudyReport
 
 
@@ -133,7 +134,7 @@ def _over_gpus(report: StudyReport, baseline: int) -> Panel:
     )
     return panel.model_copy(
         update={
-            "y_label": f"times as fast as {baseline} GPU{'' if baseline == 1 else 's'}",
+            "y_label": f"times as fast as {slots_text(baseline, report.device)}",
             "ideal": ideal,
             "boundary": _boundary(report.cells),
         }
@@ -167,7 +168,7 @@ def _panel(
         points.sort()
         columns = [list(column) for column in zip(*((x, *figure) for x, figure in points), strict=True)]
         lines.append(Line(label=label, x=columns[0], y=columns[1], low=columns[2], high=columns[3]))
-    x_label = "GPUs" if field == "gpus" else field
+    x_label = field if field != "gpus" else "CPU slots" if report.device == "cpu" else "GPUs"
     return Panel(title=title, x_label=x_label, y_label=y_label, lines=lines, ticks=None if numeric else names)
 
 

@@ -5,6 +5,7 @@ It reads summaries, attempts, and the metrics with one value an epoch, which are
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import Float, cast, func, select
@@ -17,15 +18,16 @@ from jobs.insight.studies.figures import Epoch, Run, Series, baseline_of, best_o
 from jobs.insight.studies.findings import findings_of
 from jobs.insight.studies.goals import goal_of, impossible, target_from
 from jobs.insight.studies.loss_curves import loss_names, with_loss_agreement
+from jobs.insight.studies.next_steps import next_steps_of
 from jobs.insight.studies.outliers import outliers_of
 from jobs.insight.studies.search_report import with_search
 from jobs.insight.studies.statistics import is_usable
 from jobs.insight.studies.store import get_study, newest_jobs, notes_of, search_of
 from jobs.insight.studies.trials import objective_of
-from jobs.lifecycle.attempt_devices import devices_of
+from jobs.lifecycle.attempt_devices import CPU, devices_of
 from jobs.model.states import TERMINAL
 from jobs.runtime.prices import Prices
-from jobs.views.studies import Goal, StudyReport, Target
+from jobs.views.studies import DeviceKind, Goal, StudyReport, Target
 
 
 class ImpossibleTarget(ValueError):
@@ -60,6 +62,17 @@ def report_on(
     if "device" in study.grid:
         cells = with_cpu_speedups(cells)
     fewer = [run.job_id for cell in runs for run in cell if run.is_good and (run.fewest_gpus or run.gpus) < run.gpus]
+    findings = findings_of(
+        cells,
+        goal=goal,
+        varied=list(study.grid),
+        baseline=baseline,
+        repeats=study.repeats,
+        scaling=_scaling(study),
+        on_fewer_gpus=fewer,
+        outliers=outliers,
+        keep_outliers=keep_outliers,
+    )
     report = StudyReport(
         study_id=study.id,
         name=study.name,
@@ -67,6 +80,7 @@ def report_on(
         repeats=study.repeats,
         complete=all(run.status in TERMINAL for cell in runs for run in cell),
         scaling=_scaling(study),
+        device=devices.pop() if len(devices := {cell.device for cell in cells if cell.device}) == 1 else None,
         baseline=baseline,
         goal=goal,
         target=chosen,
@@ -74,15 +88,14 @@ def report_on(
         outliers=outliers,
         outliers_set_aside=not keep_outliers,
         best=best_of(cells, goal),
-        findings=findings_of(
+        findings=findings,
+        next_steps=next_steps_of(
             cells,
             goal=goal,
-            varied=list(study.grid),
             baseline=baseline,
             repeats=study.repeats,
-            on_fewer_gpus=fewer,
-            outliers=outliers,
-            keep_outliers=keep_outliers,
+            scaling=_scaling(study),
+            scales_rate="lr_scaling" in study.grid or study.base.get("lr_scaling", "none") != "none",
         ),
         notes=notes_of(session, study_id),
     )
@@ -108,18 +121,21 @@ def goal_and_runs(session: Session, study: Study, prices: Prices | None = None) 
     """The goal, and the newest job of each repeat, by cell."""
     newest = newest_jobs([study.id]).subquery()
     rows = session.execute(
-        select(Job.id, Job.study_cell, Job.status, Job.gpus, Job.summary, Job.metrics)
+        select(Job.id, Job.study_cell, Job.status, Job.end_reason, Job.error, Job.gpus, Job.summary, Job.metrics)
+        .add_columns(Job.plan)
         .join(newest, newest.c.id == Job.id)
         .order_by(Job.study_cell, Job.study_repeat)
     ).all()
     ids = [row.id for row in rows]
     attempts = _attempts(session, ids)
-    costs = {} if prices is None else _costs(session, attempts, prices)
+    devices = _devices(session, attempts)
+    costs = {} if prices is None else _costs(attempts, devices, prices)
+    beside = _beside_others(attempts)
     names = {name for row in rows for name in row.metrics}
     search = search_of(study)
     goal = goal_of(study.base, names) if search is None else objective_of(study.base, search)
     curves = [*([goal.metric] if goal else []), *loss_names(names)]
-    series = epoch_series(session, ids, attempts, [*curves, "epoch_s"])
+    series = epoch_series(session, ids, attempts, [*curves, "epoch_s", "samples_per_s", "allreduce_s"])
     runs: list[list[Run]] = [[] for _ in study.cells]
     for row in rows:
         own_attempts = attempts.get(row.id, [])
@@ -135,6 +151,11 @@ def goal_and_runs(session: Session, study: Study, prices: Prices | None = None) 
             metrics=row.metrics,
             epochs=[] if goal is None else _epochs(series.get(row.id, {}), goal.metric),
             series={name: series[row.id][name] for name in curves if name in series.get(row.id, {})},
+            end_reason=row.end_reason,
+            error=row.error,
+            device=_kind(devices[row.id]) if row.id in devices else None,
+            is_beside_others=row.id in beside,
+            allreduce_share=_allreduce_share(series.get(row.id, {}), row.plan),
         )
         runs[row.study_cell].append(run)
     return goal, runs
@@ -145,7 +166,7 @@ def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence
     leased_s = cast(func.extract("epoch", func.coalesce(Attempt.ended_at, func.now()) - Attempt.created_at), Float(53))
     rows = session.execute(
         select(Attempt.job_id, Attempt.number, Attempt.gpus, Attempt.shares, Attempt.resumed_step)
-        .add_columns(leased_s.label("leased_s"))
+        .add_columns(Attempt.created_at, Attempt.ended_at, leased_s.label("leased_s"))
         .where(Attempt.job_id.in_(job_ids))
         .order_by(Attempt.job_id, Attempt.number)
     )
@@ -155,15 +176,71 @@ def _attempts(session: Session, job_ids: Sequence[str]) -> Mapping[str, Sequence
     return by_job
 
 
-def _costs(session: Session, attempts: Mapping[str, Sequence[Any]], prices: Prices) -> Mapping[str, float | None]:
-    """The cost of each job over its attempts; None if a slot has no price."""
+Devices = Mapping[str, Sequence[Sequence[str | None]]]  # of each slot, by attempt, by job
+
+
+def _devices(session: Session, attempts: Mapping[str, Sequence[Any]]) -> Devices:
     every = [(job_id, attempt) for job_id, of_job in attempts.items() for attempt in of_job]
-    devices = devices_of(session, [attempt.shares for _, attempt in every])
-    costs: dict[str, float | None] = dict.fromkeys(attempts, 0.0)
-    for (job_id, attempt), of_attempt in zip(every, devices, strict=True):
-        per_hour, so_far = prices.of_all(of_attempt), costs[job_id]
-        costs[job_id] = None if per_hour is None or so_far is None else so_far + per_hour * attempt.leased_s / 3600
+    devices: dict[str, list[Sequence[str | None]]] = defaultdict(list)
+    of_attempts = devices_of(session, [attempt.shares for _, attempt in every])
+    for (job_id, _), of_attempt in zip(every, of_attempts, strict=True):
+        devices[job_id].append(of_attempt)
+    return devices
+
+
+def _kind(of_attempts: Sequence[Sequence[str | None]]) -> DeviceKind | None:
+    """What all slots of a job were; None if that is not known, or if they were of both kinds."""
+    kinds: set[DeviceKind | None] = {
+        None if device is None else "cpu" if device == CPU else "gpu" for slots in of_attempts for device in slots
+    }
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _costs(attempts: Mapping[str, Sequence[Any]], devices: Devices, prices: Prices) -> Mapping[str, float | None]:
+    """The cost of each job over its attempts; None if a slot has no price."""
+    costs: dict[str, float | None] = {}
+    for job_id, of_job in attempts.items():
+        rates = [prices.of_all(of_attempt) for of_attempt in devices[job_id]]
+        parts = [
+            None if rate is None else rate * attempt.leased_s / 3600
+            for rate, attempt in zip(rates, of_job, strict=True)
+        ]
+        known = [part for part in parts if part is not None]
+        costs[job_id] = sum(known) if len(known) == len(parts) else None
     return costs
+
+
+def _beside_others(attempts: Mapping[str, Sequence[Any]]) -> set[str]:
+    """The jobs that were on a host together with another job of the study, for a part of the time at least."""
+    stays = sorted(
+        (share["host"], attempt.created_at, attempt.leased_s, job_id)
+        for job_id, of_job in attempts.items()
+        for attempt in of_job
+        for share in attempt.shares
+    )
+    beside: set[str] = set()
+    last: dict[str, tuple[datetime, str]] = {}  # of each host: the end that is latest so far, and whose it is
+    for host, began_at, length_s, job_id in stays:
+        ends_at = began_at + timedelta(seconds=length_s)
+        latest = last.get(host)
+        if latest is not None and began_at < latest[0] and latest[1] != job_id:
+            beside |= {job_id, latest[1]}
+        if latest is None or ends_at > latest[0]:
+            last[host] = (ends_at, job_id)
+    return beside
+
+
+def _allreduce_share(series: Mapping[str, Series], plan: Mapping[str, Any]) -> float | None:
+    """The share of allreduce in the time of the steps of all epochs but the first, whose first step is set-up.
+
+    An epoch's steps take its samples / its `samples_per_s`. None for one rank, and for a script without such figures.
+    """
+    speeds, waits = series.get("samples_per_s", {}), series.get("allreduce_s", {})
+    samples = (plan.get("steps_per_epoch") or 0) * plan["global_batch"]
+    epochs = [epoch for epoch in waits if epoch > 1 and is_usable(waits[epoch]) and speeds.get(epoch, 0) > 0]
+    steps_s = sum(samples / speeds[epoch] for epoch in epochs)
+    share = sum(waits[epoch] for epoch in epochs) / steps_s if steps_s else 0.0
+    return min(1.0, share) if share > 0 else None
 
 
 def _epochs(series: Mapping[str, Series], metric: str) -> Sequence[Epoch]:

@@ -30,6 +30,7 @@ def with_search(session: Session, study: Study, spec: SearchSpec, report: StudyR
             "trials": reports,
             "best": {} if best is None else {"goal": best.number},
             "importances": importances,
+            "next_steps": [],
             "findings": [
                 *_best_found(best, reports, goal.metric),
                 *_pruned(trials),

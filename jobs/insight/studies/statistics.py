@@ -12,6 +12,7 @@ from jobs.views.studies import Interval
 
 _CONFIDENCE = 0.95
 _LARGEST = 1e150  # the square of a larger number is none
+_MOST_REPEATS = 100  # of a study
 
 
 def is_usable(value: float | None) -> bool:
@@ -57,6 +58,39 @@ def welch_degrees(squares: Sequence[float], counts: Sequence[int]) -> int:
     total = sum(squares)
     shares = [(square / total) ** 2 / (count - 1) for square, count in zip(squares, counts, strict=True)]
     return max(1, int(1 / sum(shares) + 1e-9))  # equal variances give a whole number, and must not lose one
+
+
+def verdict(away: float, chance: float, *, negligible: float, tolerance: float) -> bool | None:
+    """Whether two means agree that are `away` from each other, where chance alone explains ± `chance`.
+
+    False: they differ by more than chance, and not by a negligible amount. True: with 95 % confidence they differ by no
+    more than the tolerance, as in a test of equivalence (Schuirmann 1987, J. Pharmacokinet. Biopharm. 15: 657-680).
+    None: neither is shown. That a difference may be chance does not show that there is none.
+    """
+    if away > chance and away >= negligible:
+        return False
+    return True if away + chance <= tolerance else None
+
+
+def repeats_to_tell(away: float, spread: float, *, tolerance: float = 0.0, more_than: int = 1) -> int | None:
+    """The number of repeats that would give a `verdict`, if the difference and the spread stay as they were seen.
+
+    `spread` is the standard deviation of the difference of two single runs. n repeats of both explain a difference of
+    t(0.975, 2n - 2) spread / sqrt(n): Student's interval for the difference of two means of n values (Snedecor and
+    Cochran 1989, Statistical Methods, 8th edition, chapter 6). None: more repeats than a study can have.
+    """
+    for repeats in range(more_than + 1, _MOST_REPEATS + 1):
+        if (
+            verdict(away, student_t(2 * repeats - 2) * spread / sqrt(repeats), negligible=0, tolerance=tolerance)
+            is not None
+        ):
+            return repeats
+    return None
+
+
+def spread_of_difference(values: Sequence[float], base_values: Sequence[float]) -> float:
+    """The standard deviation of the difference of two single runs. Both have two values or more."""
+    return sqrt(variance(values) + variance(base_values))
 
 
 @cache

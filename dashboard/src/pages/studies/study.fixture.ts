@@ -14,7 +14,9 @@ export function cell(values: Record<string, unknown>, parts: Partial<CellReport>
     jobs: [],
     repeats: 3,
     failed: 0,
+    failures: [],
     unfinished: 0,
+    beside_others: 0,
     wall_s: null,
     setup_s: null,
     samples_per_s: null,
@@ -53,6 +55,7 @@ export function report(cells: CellReport[], parts: Partial<StudyReport> = {}): S
     outliers: [],
     outliers_set_aside: true,
     findings: [],
+    next_steps: [],
     notes: [],
     ...parts,
   };

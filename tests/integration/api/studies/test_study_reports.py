@@ -9,9 +9,11 @@ from fastapi.testclient import TestClient
 
 from api.processes import drawing
 from jobs.db.engine import Sessions
+from jobs.lifecycle.store import transition
+from jobs.model.states import EndReason, Status
 from jobs.telemetry.ingest import ALL_RANKS
 from tests.integration.api.starting_rows import a_host, an_attempt, metric_points, seconds
-from tests.integration.api.studies.study_jobs import Json, succeed, wrong_fields
+from tests.integration.api.studies.study_jobs import Json, bring_to, succeed, wrong_fields
 
 
 def test_the_report_has_the_results_of_the_jobs_in_all_formats(api: TestClient, finished_study: Json) -> None:
@@ -27,7 +29,8 @@ def test_the_report_has_the_results_of_the_jobs_in_all_formats(api: TestClient, 
     assert report["cells"][3]["time_to_target_s"]["values"] == pytest.approx([8, 10])
     assert report["cells"][3]["accuracy_agreement"]["agrees"] is True
     assert report["best"]["wall_s"] == 3
-    assert "dataset.label a|b: 2 GPUs ran at 2x the speed of 1 (efficiency 1)." in report["findings"]
+    told = "dataset.label a|b: 2 GPUs ran at 2x the speed of 1 by training time and 2x by samples/s"
+    assert any(text.startswith(f"{told} (ideal: 2x, efficiency 1).") for text in report["findings"])
 
     for_target = api.get(path, params={"target": 0.8}).json()
     assert for_target["target"] == {"metric": "val_accuracy", "value": 0.8, "chosen_by": "request"}
@@ -37,7 +40,7 @@ def test_the_report_has_the_results_of_the_jobs_in_all_formats(api: TestClient, 
     page = api.get(path, params={"format": "markdown"})
     assert page.headers["content-type"] == "text/markdown; charset=utf-8"
     [row] = [line for line in page.text.splitlines() if line.startswith("| 2 | a\\|b |")]
-    assert "| 2.00 | 1.00 | 9.00 ± 12.71 |" in row
+    assert "| 2.00 | 2.00 | 1.00 | 9.00 ± 12.71 |" in row
     table = api.get(path, params={"format": "csv"})
     assert table.headers["content-type"] == "text/csv; charset=utf-8"
     assert table.headers["content-disposition"] == f'inline; filename="study-{finished_study["id"]}.csv"'
@@ -77,9 +80,52 @@ def test_epochs_that_were_run_again_count_once(
     agreement = cell["loss_agreement"]["val_loss"]
     assert (agreement["epochs"], agreement["agrees"]) == (2, True)
     assert agreement["difference"] == pytest.approx(0.0025)
-    assert "loss on 2 GPUs has another curve than on 1: one of the two diverged." in report["findings"]
+    assert any("the curve of loss (one of the two diverged) differs from 1" in text for text in report["findings"])
     assert "| loss diverged, val_loss 0.17 % |" in api.get(path, params={"format": "markdown"}).text
     assert "loss_agreement.val_loss.agrees" in api.get(path, params={"format": "csv"}).text.partition("\n")[0]
+
+
+def test_the_report_says_on_what_jobs_ran_why_they_failed_and_how_long_they_exchanged(
+    api: TestClient, sessions: Sessions, submit_study: Callable[..., Json]
+) -> None:
+    a_host(sessions)
+    grid = {"gpus": [1, 2], "learning_rate": [0.01, 10]}
+    study = submit_study(grid=grid, base={"dataset": "digits", "batch_size": 32, "steps_per_epoch": 4}, repeats=1)
+    fine, lost = [[cell["jobs"][0]["id"] for cell in study["cells"][at::2]] for at in (0, 1)]
+    for gpus, job_id in enumerate(fine, 1):
+        succeed(sessions, job_id, 12, accuracies=[0.5, 0.8, 0.9], gpus=gpus)
+        steps = {"samples_per_s": (9.0, 64.0, 128.0), "allreduce_s": (9.0, 1.0, 2.0)}  # 4 s and 2 s of steps
+        for name, values in steps.items():
+            points = [(step, value * (gpus - 1)) for step, value in zip((4, 8, 12), values, strict=True)]
+            metric_points(sessions, job_id, points, name=name, rank=ALL_RANKS)
+    why = "the loss is nan at step 4"
+    for job_id in lost:
+        bring_to(sessions, job_id, Status.LAUNCHING, Status.RUNNING)
+        with sessions.begin() as session:
+            transition(session, job_id, Status.FAILED, end_reason=EndReason.DIVERGED, error=f"{why}\nmore")
+
+    path = f"/v1/studies/{study['id']}/report"
+    report = api.get(path).json()
+    one, failed, two, _ = report["cells"]
+    assert (report["device"], one["device"], failed["device"]) == ("cpu", "cpu", None)
+    assert failed["failures"] == [{"end_reason": "diverged", "jobs": 1, "error": why}]
+    assert (one["epoch_s"]["mean"], one["beside_others"]) == (4, 1)
+    assert (one["allreduce_share"], two["allreduce_share"]["mean"]) == (
+        None,
+        pytest.approx(3 / (4 * 64 / 64 + 4 * 64 / 128)),
+    )
+    ended = "2 ended diverged (learning rate 10, 1 GPU; learning rate 10, 2 GPUs)"
+    assert any(text.endswith(f'{ended}: "{why}".') for text in report["findings"])
+    assert [step.partition(":")[0] for step in report["next_steps"]] == [
+        "For the jobs that ended diverged", "Set repeats",
+    ]  # fmt: skip
+    page = api.get(path, params={"format": "markdown"}).text
+    assert "against the same cell on 1 CPU slot." in page
+    assert "GPU time" not in page
+    assert "| 0, 1 failed (diverged) |" in page
+    assert "Next steps:\n\n- For the jobs that ended diverged" in page
+    rows = list(csv.DictReader(io.StringIO(api.get(path, params={"format": "csv"}).text)))
+    assert [row["failures"] for row in rows] == ["", f"1 x diverged: {why}"] * 2
 
 
 def test_a_repeat_that_stalled_is_set_aside_unless_it_is_asked_for(

@@ -95,6 +95,20 @@ def test_baseline_target_findings_and_notes_are_listed_below_the_table() -> None
     ]
 
 
+def test_cpu_slots_are_no_gpus_and_what_is_new_has_a_place() -> None:
+    lost = {"end_reason": "diverged", "jobs": 1, "error": "the loss is nan"}
+    failed = cell(2, repeats=1, failed=1, failures=[lost], allreduce_share=interval(0.41), throughput_speedup=1.16)
+    cells = [{**each, "epoch_s": interval(4.0), "gpu_hours": interval(1.0)} for each in (ONE, failed)]
+    told = report(*cells, device="cpu", best={"gpu_hours": 0}, next_steps=["Train for longer."])
+    _, two = rows(told)
+    shown = [two[head] for head in ("REPEATS", "EPOCH TIME", "ALLREDUCE", "BY SAMPLES/S", "SLOT TIME")]
+    assert shown == ["1 of 2 diverged", "4.0 s", "41 %", "1.16", "1 h"]
+    baseline, best, step = report_lines(told)
+    assert baseline.startswith("Speed-up is the training time on 1 CPU slot over that of the cell")
+    assert "includes validation and checkpoints, not the set-up" in baseline
+    assert (best, step) == ("Best: fewest slot-hours: gpus=1 batch_size=64.", "Next: Train for longer.")
+
+
 def test_narrow_terminal_leaves_out_minor_columns_and_names_them() -> None:
     told = report(ONE, TWO, target=TARGET)
     wide, narrow = (report_text(told, Console(file=io.StringIO(), width=width)) for width in (200, 80))

@@ -42,9 +42,14 @@ def test_curves_that_cross_differ_although_their_means_are_the_same() -> None:
     assert found.chance == pytest.approx(2.776 * (2 * 0.01**2 / 3) ** 0.5, rel=0.01)  # t of 4 degrees of freedom
 
 
-def test_curves_agree_within_chance_or_within_a_percent() -> None:
+def test_curves_agree_if_the_repeats_show_that_they_are_no_tenth_apart() -> None:
     equal = curves([1.0, 0.5], [1.0, 0.5])
-    assert agreement(curves([1.0, 0.5], [1.2, 0.6]), curves([1.1, 0.5], [1.3, 0.7])).agrees is True
+    few = agreement(curves([1.0, 0.5], [1.2, 0.6]), curves([1.1, 0.5], [1.3, 0.7]))
+    assert (few.agrees, few.repeats_needed) == (None, 24), "that it may be chance does not show that they agree"
+    far = agreement(curves([0.2, 0.1], [3.8, 1.9]), equal)  # twice the loss, with two repeats
+    assert (far.relative, far.agrees) == (pytest.approx(1.0), None)
+    steady = agreement(curves([1.05, 0.5], [0.97, 0.5], [1.0, 0.5]), curves(*[[1.01, 0.5]] * 3))
+    assert (steady.agrees, steady.repeats_needed) == (True, None)
     close = agreement(curves([1.004, 0.5], [1.004, 0.5]), equal)
     assert (close.chance, close.agrees) == (0.0, True)
     assert agreement(curves([1.1, 0.5], [1.1, 0.5]), equal).agrees is False
