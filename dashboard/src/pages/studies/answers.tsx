@@ -8,7 +8,7 @@ import { metricText } from "../../metrics.ts";
 import { Panel } from "../../parts/panel.tsx";
 import styles from "./answers.module.css";
 import { barsOf, costLines, mainField, speedupLines } from "./charts.ts";
-import { estimateOf, estimateText, fieldLabel, figureOf, goalFigure, goalOf } from "./figures.ts";
+import { estimateOf, estimateText, fieldLabel, figureOf, goalFigure, goalOf, slotNoun } from "./figures.ts";
 import { Target } from "./target.tsx";
 
 const timesAsFast = (value: number): string => number(value, 3);
@@ -16,23 +16,24 @@ const timesAsFast = (value: number): string => number(value, 3);
 /** Speed-up over GPUs beside the ideal line, or a note if GPUs do not vary. */
 export function Speedup({ report }: { report: StudyReport }) {
   const { baseline } = report;
-  if (baseline === null) return <NoSpeedup gpus={report.cells[0]?.gpus ?? 1} />;
+  if (baseline === null) return <NoSpeedup slots={countText(report.cells[0]?.gpus ?? 1, slotNoun(report))} />;
+  const noun = slotNoun(report);
   const lines = speedupLines(report);
   const counts = [...new Set(report.cells.map(({ gpus }) => gpus))].sort((a, b) => a - b);
   return (
     <Panel title="Speed-up">
       <p class={styles["explanation"]}>
-        The measured training time on {countText(baseline.gpus, "GPU")}, divided by that of the cell
+        The measured training time on {countText(baseline.gpus, noun)}, divided by that of the cell
         {report.scaling === "strong" && ", with the same global batch (strong scaling)"}
         {report.scaling === "weak" && ", with the same batch per GPU (weak scaling)"}. {intervals(report)}
       </p>
       {lines.length === 0 ? (
-        <p class="muted">No cell has a result to compare with that on {countText(baseline.gpus, "GPU")} yet.</p>
+        <p class="muted">No cell has a result to compare with that on {countText(baseline.gpus, noun)} yet.</p>
       ) : (
         <PointChart
           title="Speed-up"
-          xName="GPUs"
-          yName={`times as fast as ${countText(baseline.gpus, "GPU")}`}
+          xName={`${noun}s`}
+          yName={`times as fast as ${countText(baseline.gpus, noun)}`}
           lines={lines}
           isJoined
           ideal={{ name: "ideal", points: counts.map((gpus) => [gpus, gpus / baseline.gpus]) }}
@@ -47,12 +48,10 @@ export function Speedup({ report }: { report: StudyReport }) {
   );
 }
 
-function NoSpeedup({ gpus }: { gpus: number }) {
+function NoSpeedup({ slots }: { slots: string }) {
   return (
     <Panel title="Speed-up">
-      <p class="muted">
-        Every cell has {countText(gpus, "GPU")}. A grid with several GPU counts shows the speed-up here.
-      </p>
+      <p class="muted">Every cell has {slots}. A grid with several GPU counts shows the speed-up here.</p>
     </Panel>
   );
 }

@@ -27,6 +27,22 @@ test("repeats show how many succeeded, failed or are to come", () => {
     repeatsText(cell({}, { repeats: 1, failed: 1, unfinished: 1 }), 3),
     "1 of 3, 1 failed or cancelled, 1 to come",
   );
+  const failures = [{ end_reason: "out_of_memory" as const, jobs: 3, error: null }];
+  assert.equal(
+    repeatsText(cell({}, { repeats: 0, failed: 3, failures }), 3),
+    "0 of 3, 3 failed or cancelled (out of memory)",
+  );
+});
+
+test("the speed-up has both ratios, and the exchange its share", () => {
+  const both = cell(
+    {},
+    { speedup: 0.86, throughput_speedup: 1.16, allreduce_share: interval(0.41), epoch_s: interval(4) },
+  );
+  assert.deepEqual(
+    ["speedup", "throughput_speedup", "allreduce_share", "epoch_s"].map((key) => cellText(both, key)),
+    ["0.86", "1.16", "41 %", "4 s"],
+  );
 });
 
 test("repeats have a mark if one of them stalled", () => {

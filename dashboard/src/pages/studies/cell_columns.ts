@@ -1,7 +1,7 @@
 // The columns of the table of cells: labels, formats and sort values. Pure.
 
 import type { CellReport, StudyReport } from "../../api/types.ts";
-import { duration, gpuTime, number, percent, short } from "../../format.ts";
+import { duration, gpuTime, number, percent, short, words } from "../../format.ts";
 import { metricText } from "../../metrics.ts";
 import { byValue } from "../../order.ts";
 import {
@@ -35,7 +35,7 @@ function interval(key: IntervalKey, label: string, format: (value: number) => st
 }
 
 function share(
-  key: "speedup" | "efficiency" | "speedup_vs_cpu",
+  key: "speedup" | "throughput_speedup" | "efficiency" | "speedup_vs_cpu",
   label: string,
   format: (value: number) => string,
   title: string,
@@ -71,7 +71,8 @@ export function shownMetrics(report: StudyReport, chosen: readonly string[]): Me
 }
 
 const FIGURES: readonly Column[] = [
-  interval("wall_s", "time", duration, "Training time without set-up"),
+  interval("wall_s", "time", duration, "Training time with validation and checkpoints, without set-up"),
+  interval("epoch_s", "epoch time", duration, "Training time of an epoch"),
   interval("samples_per_s", "samples/s", short),
   interval("val_accuracy", "val accuracy", number),
   {
@@ -89,8 +90,20 @@ const FIGURES: readonly Column[] = [
     format: curvesText,
   },
   share("speedup", "speed-up", threeDigits, "Training time at the baseline divided by that of the cell"),
+  share(
+    "throughput_speedup",
+    "by samples/s",
+    threeDigits,
+    "Samples/s of the cell divided by those at the baseline: the speed-up of the steps alone",
+  ),
   share("efficiency", "efficiency", percent, "Speed-up as a share of the ideal"),
   share("speedup_vs_cpu", "vs CPU", threeDigits, "Training time of the same cell on CPUs divided by that of the cell"),
+  interval(
+    "allreduce_share",
+    "allreduce",
+    percent,
+    "Share of the steps' time in allreduce, with the wait for slower ranks; on a GPU also the backward pass",
+  ),
   interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
   interval("gpu_hours_to_target", "GPU time to target", gpuTime),
   interval("gpu_hours", "GPU time", gpuTime, "All of the leased time, set-up included"),
@@ -135,12 +148,13 @@ export function columnsOf(report: StudyReport, chosenMetrics: readonly string[] 
   ];
 }
 
-/** 3, or 1 of 3, 1 failed or cancelled, 1 to come. */
+/** 3, or 1 of 3, 1 failed or cancelled (diverged), 1 to come. */
 export function repeatsText(cell: CellReport, planned: number): string {
   const mark = cell.with_outliers ? "*" : ""; // a run stalled
   if (cell.repeats === planned) return planned + mark;
+  const reasons = cell.failures.map(({ end_reason }) => words(end_reason)).join(", ");
   const rest = [
-    cell.failed > 0 ? `${cell.failed} failed or cancelled` : "",
+    cell.failed > 0 ? `${cell.failed} failed or cancelled${reasons && ` (${reasons})`}` : "",
     cell.unfinished > 0 ? `${cell.unfinished} to come` : "",
   ].filter(Boolean);
   return [`${cell.repeats}${mark} of ${planned}`, ...rest].join(", ");

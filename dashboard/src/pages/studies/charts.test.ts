@@ -52,6 +52,12 @@ test("lines of speed-up leave out missing points and keep their colour", () => {
   );
 });
 
+test("points of speed-up name the slots as what they are", () => {
+  const labels = (device: "cpu" | "gpu") => speedupLines({ ...SCALING, device })[0]?.points.map(({ label }) => label);
+  assert.deepEqual(labels("cpu"), ["1 CPU slot", "2 CPU slots"]);
+  assert.deepEqual(labels("gpu"), ["1 GPU", "2 GPUs"]);
+});
+
 test("the cost chart shows only cells with both an accuracy and GPU-hours", () => {
   const both = { val_accuracy: interval(0.9), gpu_hours: interval(2) };
   const lines = costLines(report([cell({ gpus: 1 }, both), cell({ gpus: 2 }, { val_accuracy: interval(0.8) })]));

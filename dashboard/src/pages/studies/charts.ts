@@ -5,7 +5,8 @@ import type { Series } from "../../charts/bars.tsx";
 import { runColour, runDash } from "../../charts/palette.ts";
 import type { PointLine } from "../../charts/point_chart.tsx";
 import { extentOf, shareOf } from "../../charts/ramp.ts";
-import { estimateOf, type Figure, fieldLabel, goalFigure, othersKey, valueText } from "./figures.ts";
+import { countText } from "../../format.ts";
+import { estimateOf, type Figure, fieldLabel, goalFigure, othersKey, slotNoun, valueText } from "./figures.ts";
 
 /** The field of the x axis: GPUs if they vary, else the first field. */
 export function mainField(report: StudyReport): string {
@@ -40,7 +41,7 @@ export function speedupLines(report: StudyReport): PointLine[] {
       .toSorted((a, b) => a.gpus - b.gpus)
       .flatMap((cell) => {
         const estimate = estimateOf(report, cell, "speedup");
-        return estimate === null ? [] : [{ ...estimate, x: cell.gpus, label: `${cell.gpus} GPUs` }];
+        return estimate === null ? [] : [{ ...estimate, x: cell.gpus, label: countText(cell.gpus, slotNoun(report)) }];
       });
     return points.length === 0 ? [] : [{ name, colour: runColour(index), dash: runDash(index), points }];
   });

@@ -12,6 +12,8 @@ export type IntervalKey =
   | "samples_per_s"
   | "val_accuracy"
   | "epochs_run"
+  | "epoch_s"
+  | "allreduce_share"
   | "time_to_target_s"
   | "gpu_hours_to_target"
   | "gpu_hours"
@@ -20,7 +22,7 @@ export type IntervalKey =
 /** A metric that the jobs report. */
 export type MetricKey = `metrics.${string}`;
 
-export type FigureKey = IntervalKey | MetricKey | "speedup" | "efficiency" | "speedup_vs_cpu";
+export type FigureKey = IntervalKey | MetricKey | "speedup" | "throughput_speedup" | "efficiency" | "speedup_vs_cpu";
 
 export interface Figure {
   readonly key: FigureKey;
@@ -45,7 +47,10 @@ export const FIGURES: readonly Figure[] = [
   { key: "cost", label: "cost", better: "less", isFromZero: true, format: fewDigits },
   { key: "setup_s", label: "set-up", isFromZero: true, format: duration },
   { key: "epochs_run", label: "epochs", isFromZero: true, format: fewDigits },
+  { key: "epoch_s", label: "time of an epoch", better: "less", isFromZero: true, format: duration },
+  { key: "allreduce_share", label: "allreduce share", better: "less", isFromZero: true, format: percent },
   { key: "speedup", label: "speed-up", isFromZero: true, format: (value) => number(value, 3) },
+  { key: "throughput_speedup", label: "speed-up by samples/s", isFromZero: true, format: fewDigits },
   { key: "speedup_vs_cpu", label: "speed-up against the CPU", better: "more", isFromZero: true, format: fewDigits },
   { key: "efficiency", label: "efficiency", isFromZero: true, format: percent },
 ];
@@ -124,6 +129,11 @@ function speedupOf(report: StudyReport, cell: CellReport): Estimate | null {
   if (own?.low == null || own.high === null || own.low <= 0 || mean === undefined)
     return { value: cell.speedup, low: null, high: null };
   return { value: cell.speedup, low: mean / own.high, high: mean / own.low };
+}
+
+/** What the slots of a study are. */
+export function slotNoun(report: StudyReport): string {
+  return report.device === "cpu" ? "CPU slot" : "GPU";
 }
 
 export function fieldLabel(field: string): string {

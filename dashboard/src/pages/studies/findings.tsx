@@ -31,6 +31,16 @@ export function Findings({ report }: { report: StudyReport }) {
           ))}
         </ul>
       )}
+      {report.next_steps.length > 0 && (
+        <>
+          <h3 class={styles["next"]}>Next steps</h3>
+          <ol class={styles["findings"]}>
+            {report.next_steps.map((step) => (
+              <li key={step}>{step}</li>
+            ))}
+          </ol>
+        </>
+      )}
       {bestTexts.length > 0 && (
         <dl class={styles["best"]}>
           {bestTexts.map(([cell, figures]) => (
