@@ -6,9 +6,10 @@ Importing this module imports TensorFlow, Keras and Horovod.
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from trainer.checkpoint import CheckpointStore
 from trainer.data.interfaces import Host
 from trainer.data.opening import Dataset, open_source
 from trainer.distributed import Ranks, fail_together
-from trainer.errors import NoSpace, Outcome
+from trainer.errors import Diverged, NoSpace, Outcome
 from trainer.event_files import EpochEvents, StepEvents, add_test
 from trainer.log_lines import EpochLines, beginning, result
 from trainer.loop import Loop
@@ -246,6 +247,7 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     elif outcome is Outcome.PRUNED:  # within an epoch: these weights were not validated yet
         validated, _ = loop.evaluate(session.dataset.validation, session.plan.validation_samples)
         early_stopping.state.last_metrics |= named("val_", validated)
+    require_finite(session.trainable.model.weights, step=loop.progress.step)
     part = session.dataset.test if outcome is not Outcome.PRUNED else None
     test = None if part is None else loop.evaluate(part)[0]
     fail_together(lambda: leave_artifacts_when_there_is_space(session, early_stopping, test) if is_first else None)
@@ -255,6 +257,12 @@ def finish(session: Session, loop: Loop, early_stopping: EarlyStopping, outcome:
     if is_first:
         metrics = early_stopping.kept_metrics | named("test_", test or {})
         print(result(outcome, summary, kept_epoch=early_stopping.kept_epoch, metrics=metrics), flush=True)
+
+
+def require_finite(weights: Iterable[Any], *, step: int) -> None:
+    """Raises `Diverged` if weights are NaN or infinite: no loss has seen what the last update made of them."""
+    if not all(np.isfinite(variable.numpy()).all() for variable in weights):
+        raise Diverged(f"weights are NaN or infinite after the last update, in step {step}: try a lower learning rate")
 
 
 def leave_artifacts_when_there_is_space(

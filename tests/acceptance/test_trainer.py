@@ -242,6 +242,24 @@ def test_ranks_whose_weights_differ_end_after_the_first_step(tmp_path: Path) -> 
     assert run.of_job(records.EpochEnded) == []
 
 
+def test_a_last_update_that_overflows_is_no_success(tmp_path: Path) -> None:
+    """Its loss is from before the update. No gradient is defined where this network begins."""
+    network = """
+from keras import Input, Model, layers, ops
+
+def build(shape, classes):
+    inputs = Input(shape)
+    outputs = layers.Dense(classes, kernel_initializer="zeros")(layers.Flatten()(inputs))
+    return Model(inputs, ops.sqrt(ops.abs(outputs)))
+"""
+    spec = {"dataset": "digits", "gpus": 1, "model": "own_network:build", "batch_size": 1024, "epochs": 1}
+    run = Run(tmp_path / "job", spec, network=network)
+    assert run.train() != 0
+    [end] = run.exits()
+    assert end.reason is EndReason.DIVERGED
+    assert end.message == "weights are NaN or infinite after the last update, in step 1: try a lower learning rate"
+
+
 def test_a_job_keeps_no_more_than_it_may_and_one_that_does_not_fit_never_trains(two_ranks: Run, tmp_path: Path) -> None:
     """Its network is that of the run on two ranks, so its files are as large."""
     spec = {**SPEC, "gpus": 1, "epochs": 4, "checkpoint": {"keep": 100}}
