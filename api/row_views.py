@@ -57,7 +57,7 @@ def progress_of(job: Job) -> Progress:
     epochs = epochs if knows_epochs(job.spec) else None
     steps = epochs * steps_per_epoch if epochs and steps_per_epoch else None
     probe = job.spec.get("probe")
-    batches = ProbeSpec.model_validate(probe).batches if probe else []
+    batches = ProbeSpec.model_validate(probe).batches(job.plan["per_gpu_batch"]) if probe else []
     expected = {"steps": len(batches), "per_gpu_batch": None} if probe else {"epochs": epochs, "steps": steps}
     progress = Progress.model_validate({**expected, **(job.progress or {})})
     return progress if job.ended_at is None else progress.model_copy(update={"eta_s": None})

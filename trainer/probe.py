@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from jobs.model.launch import Launch
-from jobs.model.plan import Plan
+from jobs.model.plan import Plan, own_batch_of
 from jobs.model.records import Planned, ProbeEnded, ProbeMeasured, ProbePoint
 from jobs.model.spec import ProbeSpec, Spec
 from trainer import distributed
@@ -31,7 +31,8 @@ def run(launch: Launch, started_at: float, recorder: Recorder, watch: StopWatch)
     A step of the probe is one batch, also for a job that accumulates.
     """
     spec = launch.spec
-    launch = launch.model_copy(update={"spec": spec.model_copy(update={"accumulate": 1})})
+    one_batch = {"accumulate": 1, "batch_size": own_batch_of(spec), "batch_per": "gpu"}
+    launch = launch.model_copy(update={"spec": spec.model_copy(update=one_batch)})
     phases = Phases(recorder, started_at)
     opened = open_all(launch, phases)
     job_recorder: Records = recorder if opened.ranks.rank == 0 else NullRecorder()
@@ -88,7 +89,7 @@ def search(spec: Spec, opened: Opened, measuring: Measuring) -> tuple[list[Probe
 def plans(spec: Spec, opened: Opened) -> Iterator[Plan | None]:
     """The plan for each batch to try; None, at the end, for one that is larger than the data."""
     sizes, gpus = opened.dataset.facts.sizes, opened.plan.gpus
-    for batch in _probe_of(spec).batches:
+    for batch in _probe_of(spec).batches(own_batch_of(spec)):
         if batch * gpus > (opened.plan.train_samples or 0):
             yield None
             return

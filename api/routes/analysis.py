@@ -8,9 +8,11 @@ from api.deps import IfNoneMatch, JobId, ServicesHere
 from api.openapi import NO_SUCH_JOB
 from api.polling.entity_tags import UNCHANGED, answer_or_304
 from jobs.db.engine import limit_statements
+from jobs.insight.advice.batch import judged
+from jobs.insight.advice.gathering import evidence_on
 from jobs.insight.analysis.analyse import analysis_of
 from jobs.lifecycle.store import get_job
-from jobs.views.analysis import Analysis
+from jobs.views.analysis import Analysis, FindingKind
 
 routes = router("analysis")
 
@@ -27,5 +29,8 @@ def get_analysis(job_id: JobId, services: ServicesHere, if_none_match: IfNoneMat
     """
     with services.sessions.begin() as session:
         limit_statements(session, ANALYSIS_LIMIT_S)
-        analysis = analysis_of(session, get_job(session, job_id))
+        job = get_job(session, job_id)
+        analysis = analysis_of(session, job)
+        if any(one.kind is FindingKind.COMPUTE_BOUND for one in analysis.findings):
+            analysis = judged(evidence_on(session, job, analysis, services.site))
     return answer_or_304(analysis, if_none_match)

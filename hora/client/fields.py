@@ -155,7 +155,7 @@ class OptimizerPart(TypedDict, total=False):
 class ProbePart(TypedDict, total=False):
     """Short runs with doubling batches instead of a training."""
 
-    smallest: int
+    smallest: int | None
     largest: int
     seconds: float
 

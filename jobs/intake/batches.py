@@ -70,7 +70,7 @@ class BatchBuilder:
         self._knows_epochs = knows_epochs(job.spec)
         self._progress: dict[str, Any] = self._expected(self.plan)
         probe = spec_from(job.spec).probe
-        self._probe = ProbeIntake(probe, job.probe) if probe else None
+        self._probe = ProbeIntake(probe, self.plan.per_gpu_batch, job.probe) if probe else None
         self._time_left = TimeLeft()
         self._running = job.status is Status.RUNNING
         self._first_step_seen = first_step_seen

@@ -15,8 +15,8 @@ class ProbeIntake:
     batch, `steps` counts the possible ones, and `per_gpu_batch` is the present one.
     """
 
-    def __init__(self, probe: ProbeSpec, stored: dict[str, Any] | None) -> None:
-        self._batches = len(probe.batches)
+    def __init__(self, probe: ProbeSpec, own_batch: int, stored: dict[str, Any] | None) -> None:
+        self._batches = len(probe.batches(own_batch))
         self.begin_anew()
         for point in ProbeFindings.model_validate(stored).points if stored else []:
             self._take_point(point)

@@ -83,6 +83,11 @@ def batches_in_batch_size(spec: Spec, *, gpus: int | None = None) -> int:
     return (spec.gpus if gpus is None else gpus) * spec.accumulate if spec.batch_per == "global" else 1
 
 
+def own_batch_of(spec: Spec) -> int:
+    """The batch of one GPU that a spec asks for."""
+    return spec.batch_size // batches_in_batch_size(spec)
+
+
 def split_sizes(samples: int, validation: float) -> tuple[int, int]:
     """The number of training and of validation samples, if the share `validation` of `samples` is held out."""
     held_out = round(samples * validation)

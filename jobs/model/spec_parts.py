@@ -145,6 +145,9 @@ class IdleSpec(SpecPart):
     )
 
 
+_LEAST_BATCH = 8  # that a probe tries for a spec with a larger one
+
+
 class ProbeSpec(SpecPart):
     """Short runs with doubling batches instead of a training. They show where throughput stops growing, and what fits.
 
@@ -152,8 +155,12 @@ class ProbeSpec(SpecPart):
     data has too few samples, or a step takes too long.
     """
 
-    smallest: int = Field(
-        8, ge=1, le=1_048_576, description="The first batch of one GPU to try. Each next one is twice as large."
+    smallest: int | None = Field(
+        None,
+        ge=1,
+        le=1_048_576,
+        description="The first batch of one GPU to try. Each next one is twice as large. `null`: the spec's own batch,"
+        " halved as often as it stays 8 or more. So the own batch is measured too.",
     )
     largest: int = Field(4096, ge=1, le=1_048_576, description="The largest batch to try.")
     seconds: float = Field(
@@ -172,7 +179,10 @@ class ProbeSpec(SpecPart):
             raise ValueError(f"largest is {largest}, less than smallest ({smallest})")
         return largest
 
-    @property
-    def batches(self) -> list[int]:
-        """The batches to try. Each is twice the one before."""
-        return [self.smallest << doublings for doublings in range((self.largest // self.smallest).bit_length())]
+    def batches(self, own: int) -> list[int]:
+        """The batches of one GPU to try. Each is twice the one before. `own` is that of the spec."""
+        if self.smallest is not None:
+            return [self.smallest << doublings for doublings in range((self.largest // self.smallest).bit_length())]
+        sizes = (own >> -power if power < 0 else own << power for power in range(-20, 21))
+        least = min(own, self.largest, _LEAST_BATCH)
+        return [size for size in sizes if least <= size <= self.largest] or [self.largest]

@@ -31,6 +31,8 @@ def stored_spec(spec: Spec, **chosen: Any) -> dict[str, Any]:
     for name in _LATER_DATASET_FIELDS if document.get("dataset") else ():
         if getattr(spec.dataset, name) == DatasetSpec.model_fields[name].default:
             document["dataset"].pop(name, None)
+    if (document.get("probe") or {}).get("smallest", 0) is None:
+        del document["probe"]["smallest"]  # the version before refuses null, and its own default is near
     return document
 
 
@@ -40,6 +42,8 @@ def with_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     if whole.get("dataset"):
         missing = {name: value for name, value in _LATER_DATASET_DEFAULTS.items() if name not in whole["dataset"]}
         whole["dataset"] = {**whole["dataset"], **missing}
+    if whole.get("probe"):
+        whole["probe"] = {"smallest": None, **whole["probe"]}
     return whole
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Literal
 
-from jobs.model.plan import SCALING_OF_OPTIMIZER, batches_in_batch_size, lr_factor
+from jobs.model.plan import SCALING_OF_OPTIMIZER, batches_in_batch_size, lr_factor, own_batch_of
 from jobs.model.records import ProbeFindings, ProbePoint
 from jobs.model.spec import Spec
 from trainer.probing.knee import find_knee
@@ -45,7 +45,7 @@ def findings_of(points: Sequence[ProbePoint], ended_by: EndedBy, spec: Spec, *, 
 
 
 def _nothing(points: Sequence[ProbePoint], spec: Spec) -> str:
-    smallest = spec.probe.smallest if spec.probe else 0
+    smallest = spec.probe.batches(own_batch_of(spec))[0] if spec.probe else 0
     why = "does not fit the memory" if points else "of each GPU is more than the training data has"
     return f"No batch was measured: the smallest one, {smallest}, {why}. Lower probe.smallest."
 
@@ -82,7 +82,7 @@ def _with_enough_steps(at_limit: _Proposal, fitting: Sequence[ProbePoint], spec:
 
     if spec.steps_per_epoch is not None or steps_with(at_limit.point) >= _LEAST_STEPS:
         return at_limit
-    spec_batch = spec.batch_size // batches_in_batch_size(spec)
+    spec_batch = own_batch_of(spec)
     allowed = [point for point in fitting if steps_with(point) >= _LEAST_STEPS or point.per_gpu_batch <= spec_batch]
     point = min(at_limit.point, (allowed or fitting[:1])[-1], key=lambda point: point.per_gpu_batch)
     if point is at_limit.point:
@@ -94,7 +94,7 @@ def _with_enough_steps(at_limit: _Proposal, fitting: Sequence[ProbePoint], spec:
 
 def _rate_for(per_gpu_batch: int, spec: Spec) -> tuple[float, str]:
     """The rate for a batch of one GPU, to 3 digits, and why; as the spec's `learning_rate` means it."""
-    spec_batch = spec.batch_size // batches_in_batch_size(spec)
+    spec_batch = own_batch_of(spec)
     if per_gpu_batch == spec_batch:
         return spec.learning_rate, "The spec has that batch already."
     if spec.lr_scaling != "none" and spec.base_batch is not None:

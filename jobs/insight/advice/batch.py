@@ -1,7 +1,8 @@
-"""The rule about batch and rate. Called by `jobs.insight.advice.rules`. Pure.
+"""The rule about batch and rate. Called by `jobs.insight.advice.rules`, `judged` by the api. Pure.
 
 Measurements come first: other jobs with the same work, and batch probes. If a job communicates too much, its own steps
-show what a larger batch brings. If nothing was measured and slots have capacity left, the advice is a probe.
+show what a larger batch brings. If nothing was measured and slots have, or may have, capacity left, the advice is a
+probe.
 """
 
 import math
@@ -17,8 +18,9 @@ from jobs.model.records import Summary
 from jobs.model.spec import ProbeSpec
 from jobs.model.states import EndReason, Status
 from jobs.views.advice import Rule
-from jobs.views.analysis import FindingKind
+from jobs.views.analysis import Analysis, Finding, FindingKind
 
+_SMALL = 8  # samples of a GPU in a step: its fixed costs, such as starting each kernel, may take most of its time
 FACTORS = (2, 4, 8)  # a rate follows a batch this far; beyond it is a different training
 _AT_THE_KNEE = 1.05  # the smallest batch whose throughput is this close to the best is large enough
 _LITTLE = 0.1  # this share of a step in allreduce is no reason for a larger batch
@@ -256,20 +258,34 @@ def _larger(e: Evidence, factor: int, reason: str, figures: dict[str, Any], expe
     return Proposal(Rule.BATCH_AND_RATE, action, reason, figures, change, expected_gain)
 
 
+def judged(e: Evidence) -> Analysis:
+    """The analysis. It calls the job underused, not compute bound, if a larger batch is or may well be much faster."""
+    doubt = None if e.spec.is_script or e.status is Status.FAILED else _measured_batch(e) or _a_probe(e)
+    if doubt is None:
+        return e.analysis
+    underused = Finding(kind=FindingKind.UNDERUSED, text=doubt.why, evidence=dict(doubt.evidence))
+    findings = [underused if one.kind is FindingKind.COMPUTE_BOUND else one for one in e.analysis.findings]
+    return e.analysis.model_copy(update={"findings": findings})
+
+
 def _a_probe(e: Evidence) -> Proposal | None:
-    """Propose a probe if slots have capacity left and no larger batch was measured."""
-    finding = e.finding(FindingKind.UNDERUSED)
-    own_batch = e.plan.per_gpu_batch
-    measured = [batch for batch in e.throughput.batches(e.plan.gpus) if batch > own_batch]
-    if finding is None or e.shares is None or measured or not _possible_factors(e):
+    """Propose a probe if slots have, or may have, capacity left and no larger batch was compared with this one."""
+    finding, own_batch, gpus = e.finding(FindingKind.UNDERUSED), e.plan.per_gpu_batch, e.plan.gpus
+    compared = any(
+        own_batch in (batches := source.batches(gpus)) and batches[-1] > own_batch for source in (e.trained, e.probed)
+    )
+    if (finding is None and own_batch > _SMALL) or e.shares is None or compared or not _possible_factors(e):
         return None
     if own_batch * FACTORS[0] > ProbeSpec().largest or not is_possible(e.spec, {"probe": {}}, e.site, e.sizes):
         return None
+    samples = f"{own_batch} sample{'' if own_batch == 1 else 's'}"
+    small = f"A step has only {samples} per GPU, so its fixed costs may take most of its time"
     return Proposal(
         Rule.BATCH_AND_RATE,
         "Run a batch probe: it finds the batch at which throughput stops growing.",
-        f"{finding.text.rstrip('.')}. No job with the same work has measured a batch above {own_batch} per GPU.",
-        dict(finding.evidence),
+        f"{small if finding is None else finding.text.rstrip('.')}. No job with the same work has compared this batch "
+        f"with a larger one.",
+        {"per_gpu_batch": own_batch} if finding is None else dict(finding.evidence),
         {"probe": {}},
         gain("The probe proposes a batch and a rate, and says what they bring."),
     )

@@ -104,11 +104,11 @@ def _compute(pattern: Pattern, facts: Facts) -> Iterator[_Weighed]:
         return
     if facts.evidence.on_gpu:
         computes = busy is not None and busy >= BUSY_PERCENT
-        text = "" if busy is None else f"The GPUs are busy {busy:.0f} % of the time, as they should be."
+        text = "" if busy is None else f"The GPUs are busy {busy:.0f} % of the time."
     else:
         measured = all(one.has_waits for one in facts.evidence.steps) and _uses_its_cores(facts)
         computes = measured and pattern.split.compute >= COMPUTE_SHARE
-        text = f"Steps spend {100 * pattern.split.compute:.0f} % of their time computing, as they should."
+        text = f"Steps spend {100 * pattern.split.compute:.0f} % of their time computing."
     if computes:
         yield _Weighed(0.0, Finding(
             kind=FindingKind.COMPUTE_BOUND,

@@ -8,13 +8,16 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import Job
+from jobs.db.tables import Job, JobAnalysis
 from jobs.insight.advice.quote import preview
+from jobs.insight.analysis.analyse import VERSION
 from jobs.lifecycle import store
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, Status
+from jobs.views.analysis import FindingKind
 from tests.integration.api.starting_rows import SPEC, START, a_host, an_attempt, metric_points
+from tests.unit.jobs.insight.advice_inputs import an_analysis
 
 Submit = Callable[..., str]
 SUMMARY = {
@@ -90,6 +93,9 @@ def test_advice_proposes_the_weights_of_a_job_with_more_similar_images_while_the
     a_host(sessions)
     base = run_job(dataset="synthetic:samples=5000,shape=8x8x1", model="convnet7")
     run_job(dataset="synthetic:samples=6000,shape=8x8x1", model="mlp")
+    other_task = run_job(dataset="synthetic:samples=7000,shape=8x8x1", model="convnet7")
+    with sessions.begin() as session:
+        session.execute(update(Job).where(Job.id == other_task).values(dataset=DATA | {"task": "multilabel"}))
     job_id = run_job(model="convnet7", summary={"val_accuracy": 0.5, "after_best_share": 0.1})
     (item,) = advice(api, job_id)
     assert item["change"] == {"model": {"weights": f"job:{base}", "freeze_base": False}}
@@ -98,6 +104,20 @@ def test_advice_proposes_the_weights_of_a_job_with_more_similar_images_while_the
     api.post(f"/v1/jobs/{clone.json()['id']}/cancel")
     assert api.delete(f"/v1/jobs/{base}/artifacts").status_code == 204
     assert advice(api, job_id) == []
+
+
+def test_no_job_is_called_compute_bound_while_a_larger_batch_may_be_faster(
+    api: TestClient, run_job: Submit, sessions: Sessions
+) -> None:
+    a_host(sessions)
+    kinds = {}
+    for batch in (2, 64):
+        job_id = run_job(batch_size=batch)
+        stored = an_analysis(FindingKind.COMPUTE_BOUND).model_dump(mode="json") | {"job_id": job_id}
+        with sessions.begin() as session:
+            session.add(JobAnalysis(job_id=job_id, version=VERSION, data=stored))
+        kinds[batch] = [one["kind"] for one in api.get(f"/v1/jobs/{job_id}/analysis").json()["findings"]]
+    assert kinds == {2: ["underused"], 64: ["compute_bound"]}
 
 
 def test_a_dry_run_quotes_past_jobs_and_warns(api: TestClient, run_job: Submit, sessions: Sessions) -> None:

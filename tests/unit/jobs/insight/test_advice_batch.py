@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jobs.insight.advice.batch import judged
 from jobs.insight.advice.evidence import Evidence
 from jobs.insight.advice.past import PastJob
 from jobs.insight.advice.rules import advice_on
@@ -98,13 +99,31 @@ def test_communication_share_decides_how_much_larger_a_batch_is_advised() -> Non
     assert only(a_job(K.COMMUNICATION_BOUND, steps=shares(0.0, 0.3))).change["batch_size"] == 256
 
 
-def test_probe_is_advised_for_underused_slots_if_no_larger_batch_was_measured() -> None:
-    e = a_job(K.UNDERUSED)
+@pytest.mark.parametrize(("kind", "own"), [(K.UNDERUSED, 64), (K.COMPUTE_BOUND, 2)])
+def test_probe_is_advised_for_underused_slots_until_a_larger_batch_was_compared(kind: FindingKind, own: int) -> None:
+    spec = {"batch_size": own}
+    e = a_job(kind, spec=spec)
     advice = only(e)
     assert advice.change == {"probe": {}}
-    assert after(e, advice).probe is not None
+    probe = after(e, advice).probe
+    assert probe is not None
     assert advice.gain.time_factor is None
-    assert advice_on(a_job(K.UNDERUSED, past=(past("b", 10_100.0, batch_size=128),))) == []
+    assert [one.kind for one in judged(e).findings] == [K.UNDERUSED]
+
+    def probed(least: int, speed: float) -> Evidence:
+        batches = [batch for batch in probe.batches(own) if least <= batch <= 8 * own]
+        speeds = {batch: 10_000.0 if batch == own else speed for batch in batches}
+        return a_job(kind, spec=spec, past=(a_probe("p", speeds, **spec),))
+
+    assert only(probed(own + 1, 30_000.0)).change == {"probe": {}}, "the job's own batch is not in it"
+    assert advice_on(probed(1, 10_100.0)) == []
+    assert [one.kind for one in judged(probed(1, 10_100.0)).findings] == [kind]
+    faster = probed(1, 30_000.0)
+    advice = only(faster)
+    assert (advice.change["batch_size"], advice.gain.time_factor) == (2 * own, 0.3333)
+    assert [(one.kind, one.text) for one in judged(faster).findings if kind is K.COMPUTE_BOUND] in (
+        [], [(K.UNDERUSED, advice.why)],
+    )  # fmt: skip
 
 
 def test_job_out_of_memory_is_advised_a_batch_that_fitted_else_half() -> None:

@@ -37,7 +37,7 @@ def test_compute_bound_job_has_no_other_finding() -> None:
     finding = the_one(inputs.evidence(inputs.steps([0.1, 0.1], [0.01, 0.0], [0.015, 0.025])))
 
     assert finding.kind is K.COMPUTE_BOUND
-    assert finding.text == "Steps spend 75 % of their time computing, as they should."
+    assert finding.text == "Steps spend 75 % of their time computing."
     assert the_one(on_gpus(BUSY, BUSY)).kind is K.COMPUTE_BOUND
 
 

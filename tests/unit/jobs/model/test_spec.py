@@ -23,17 +23,25 @@ def test_smallest_spec_gets_defaults_for_all_other_fields() -> None:
 
 
 @pytest.mark.parametrize(
-    ("probe", "batches"),
+    ("own", "probe", "batches"),
     [
-        ({}, [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]),
-        ({"smallest": 3, "largest": 23}, [3, 6, 12]),
-        ({"smallest": 7, "largest": 7}, [7]),
+        (64, {}, [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]),
+        (2, {"largest": 32}, [2, 4, 8, 16, 32]),
+        (100, {"largest": 399}, [12, 25, 50, 100, 200]),
+        (100, {"largest": 24}, [12]),
+        (100, {"largest": 5}, [5]),
+        (2, {"smallest": 3, "largest": 23}, [3, 6, 12]),
+        (64, {"smallest": 7, "largest": 7}, [7]),
     ],
 )
-def test_probe_doubles_its_batch_up_to_the_largest(probe: dict[str, int], batches: list[int]) -> None:
+def test_probe_doubles_its_batch_up_to_the_largest(own: int, probe: dict[str, int], batches: list[int]) -> None:
     spec = parse_spec(json.dumps(smallest(probe=probe)))
     assert spec.probe is not None
-    assert spec.probe.batches == batches
+    assert spec.probe.batches(own) == batches
+    row = stored_spec(spec)
+    assert ("smallest" in row["probe"]) == ("smallest" in probe), "the version before refuses null"
+    assert spec_from(row) == spec
+    assert with_defaults(row)["probe"]["smallest"] == probe.get("smallest")
 
 
 @pytest.mark.parametrize(
