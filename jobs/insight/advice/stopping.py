@@ -29,16 +29,22 @@ _OF_VALIDATION = frozenset(name for name in EPOCH_METRICS if name.startswith("va
 _TRAINING = (LedgerItem.USEFUL, LedgerItem.DATA_WAIT, LedgerItem.COMMUNICATION, LedgerItem.AFTER_BEST)
 _NOISE = 0.01  # of an accuracy between two epochs
 _NOISE_SHARE = 0.1  # of another metric
+_FLAT_SHARE = 0.02  # of another metric than an accuracy: an improvement that is worth no further epochs
 _IN_SCRIPTS = " The script must call run.should_stop() and leave when it is true."
 
 
 @dataclass(frozen=True)
 class _Course:
-    """How many epochs came after the best one by a metric, and the share of the training time that they took."""
+    """How many epochs came after the best one by a metric, and the share of the training time that they took.
+
+    Of a metric that was flat at the end, after the first epoch that was as good but for noise: they `improved` it.
+    """
 
     epochs_run: int
     after_best: int
     share: float
+    improved: str | None = None
+    by: float = 0.0
 
     def saved(self, patience: int) -> float:
         """The share of the training time saved if training had ended `patience` epochs after the best one."""
@@ -47,10 +53,11 @@ class _Course:
     @property
     def wasted(self) -> str:
         """The epochs after the best one, as a part of a sentence."""
-        best = self.epochs_run - self.after_best
-        return (
-            f"the {self.after_best} epochs after the best one ({best}) took {percent(self.share)} of the training time"
-        )
+        best, took = self.epochs_run - self.after_best, f"took {percent(self.share)} of the training time"
+        if self.improved is not None:
+            gained = f"improved {self.improved} by {self.by:.2g} at most"
+            return f"the {self.after_best} epochs after epoch {best} {gained} and {took}"
+        return f"the {self.after_best} epochs after the best one ({best}) {took}"
 
 
 def early_stopping(e: Evidence) -> Proposal | None:
@@ -93,7 +100,7 @@ def _turned_on(e: Evidence, metric: str, course: _Course) -> Proposal | None:
         return None
     # The values of a script may be of any size, so each improvement of them counts.
     min_delta = 0.0 if e.spec.is_script else _USUAL.min_delta
-    patience = _patience(e, metric, min_delta)
+    patience, course = _patience(e, metric, min_delta, course)
     if course.saved(patience) < WORTH and not _lost_by_overfitting(e, metric):
         return None
     change = _USUAL.model_copy(update={"monitor": metric, "patience": patience, "min_delta": min_delta})
@@ -133,7 +140,7 @@ def _best_weights(e: Evidence, stopping: EarlyStopping) -> Proposal | None:
 def _less_patience(e: Evidence, stopping: EarlyStopping, course: _Course) -> Proposal | None:
     if stopping.monitor in TIMES:
         return None
-    patience = _patience(e, stopping.monitor, stopping.min_delta)
+    patience, course = _patience(e, stopping.monitor, stopping.min_delta, course)
     if patience >= stopping.patience or course.saved(patience) < WORTH:
         return None
     reason = f"Early stopping waits {stopping.patience} epochs for an improvement, and {course.wasted}."
@@ -151,30 +158,44 @@ def _stopping(
         "epochs_run": course.epochs_run,
         "patience": patience,
     }
-    expected = _gain(course.saved(patience), _lost_by_overfitting(e, metric) if metric == ACCURACY else None)
+    accuracy = _lost_by_overfitting(e, metric) if metric == ACCURACY else None
+    expected = _gain(course.saved(patience), -course.by if course.improved == ACCURACY else accuracy)
     return Proposal(Rule.EARLY_STOPPING, action, reason, figures, {"early_stopping": change}, expected)
 
 
-def _gain(saved: float, lost_accuracy: float | None) -> Gain:
+def _gain(saved: float, accuracy: float | None) -> Gain:
     text = less_time(1 - saved) if saved else "Epochs after the best one no longer make the model worse."
-    return gain(text, time=1 - saved if saved else None, accuracy=lost_accuracy)
+    return gain(text, time=1 - saved if saved else None, accuracy=accuracy)
 
 
-def _patience(e: Evidence, metric: str, min_delta: float) -> int:
-    """The usual patience, or as much as every flat part of the curve before the best epoch needs."""
+def _patience(e: Evidence, metric: str, min_delta: float, course: _Course) -> tuple[int, _Course]:
+    """The least patience, from the usual one on, with which nothing but noise would be lost; and the course with it."""
     sign = -1.0 if e.spec.is_lower_better(metric) else 1.0
-    return max(_USUAL.patience, _longest_flat_part([sign * value for value in e.curves.get(metric, ())], min_delta) + 1)
+    rising = [sign * value if math.isfinite(value) else -math.inf for value in e.curves.get(metric, ())]
+    best = max(rising, default=-math.inf)
+    if not math.isfinite(best):
+        return _USUAL.patience, course
+    flat = _NOISE if metric == ACCURACY else _FLAT_SHARE * abs(best)
+    for patience in range(_USUAL.patience, max(len(rising), _USUAL.patience) + 1):
+        kept = _kept_epoch(rising, patience, min_delta)
+        lost = best - rising[kept - 1]
+        if lost <= flat:
+            break
+    after = len(rising) - kept
+    if len(rising) == course.epochs_run and after > course.after_best:
+        course = _Course(len(rising), after, after / len(rising), metric, lost)
+    return patience, course
 
 
-def _longest_flat_part(rising: Sequence[float], min_delta: float) -> int:
-    """The most epochs without an improvement by `min_delta` that an improvement followed."""
-    best, waited, longest = None, 0, 0
-    for value in rising:
-        if math.isfinite(value) and (best is None or value > best + min_delta):
-            best, longest, waited = value, max(longest, waited), 0
-        else:
-            waited += 1
-    return longest
+def _kept_epoch(rising: Sequence[float], patience: int, min_delta: float) -> int:
+    """The best epoch, from 1 on, until early stopping with such patience ends the job."""
+    best, kept = -math.inf, 0
+    for epoch, value in enumerate(rising, start=1):
+        if value > best + min_delta:
+            best, kept = value, epoch
+        elif kept and epoch - kept >= patience:
+            break
+    return kept
 
 
 def _lost_by_overfitting(e: Evidence, metric: str) -> float | None:
