@@ -50,12 +50,11 @@ class Data:
 
 @dataclass(frozen=True)
 class Base:
-    """A job with the same network on other data, whose weights this one could start from."""
+    """A job with the same network and task on other data, whose weights this one could start from."""
 
     id: str
     source: str
     train_samples: int
-    val_accuracy: float | None
 
 
 @dataclass(frozen=True)

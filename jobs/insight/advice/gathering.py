@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, func, select
 from sqlalchemy.orm import Session
 
 from jobs.db.tables import Host, Job, MetricPoint
-from jobs.insight.advice.evidence import ACCURACY, Base, Cluster, Data, Evidence
+from jobs.insight.advice.evidence import Base, Cluster, Data, Evidence
 from jobs.insight.advice.past import MIXED, past_jobs, sizes_in, summary_in, where_they_ran
 from jobs.lifecycle.attempt_devices import CPU
 from jobs.lifecycle.run_durations import work_key_of
@@ -55,7 +55,7 @@ def evidence_on(session: Session, job: Job, analysis: Analysis, site: SitePolicy
         metrics=metrics,
         curves=_curves(session, job.id, {goal_metric(spec.goal, metrics), spec.best_by(metrics)}),
         past=tuple(past_jobs(session, job.work_key or work_key_of(spec))),
-        bases=_bases(session, job.id, spec, data),
+        bases=_bases(session, job, spec, data),
         cluster=_cluster(session, spec, device),
         site=site,
     )
@@ -83,8 +83,8 @@ def _curves(session: Session, job_id: str, names: Collection[str | None]) -> dic
     return {name: tuple(values[epoch] for epoch in sorted(values)) for name, values in by_epoch.items()}
 
 
-def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tuple[Base, ...]:
-    """Jobs that trained the same network on other data of the same shape, the one with the most samples first.
+def _bases(session: Session, job: Job, spec: Spec, data: Data | None) -> tuple[Base, ...]:
+    """Jobs of the same network and task on other data of the same shape, the one with the most samples first.
 
     Not on the same data: with another seed its validation part would be what the base was trained on.
     """
@@ -100,17 +100,18 @@ def _bases(session: Session, job_id: str, spec: Spec, data: Data | None) -> tupl
     )
     rows = session.execute(
         select(newest).where(
-            newest.c.id != job_id,
+            newest.c.id != job.id,
             newest.c.spec["model"]["name"].astext == spec.own_model.name,
             newest.c.spec["dataset"]["source"].astext != spec.own_dataset.source,
             newest.c.dataset["shape"] == list(data.shape),
             newest.c.summary.is_not(None),
         )
     ).all()
+    task = task_of(spec.task, job.dataset)
     bases = [
-        Base(row.id, row.spec["dataset"]["source"], row.plan["train_samples"], row.summary.get(ACCURACY))
+        Base(row.id, row.spec["dataset"]["source"], row.plan["train_samples"])
         for row in rows
-        if row.plan.get("train_samples")
+        if row.plan.get("train_samples") and task_of(row.spec.get("task", "auto"), row.dataset) == task
     ]
     return tuple(sorted(bases, key=lambda base: -base.train_samples))
 

@@ -3,7 +3,7 @@
 from statistics import fmean
 from typing import Any
 
-from jobs.insight.advice.evidence import FEWEST_EPOCHS, Base, Evidence, Proposal, gain
+from jobs.insight.advice.evidence import FEWEST_EPOCHS, Evidence, Proposal, gain
 from jobs.insight.advice.past import is_frozen
 from jobs.model.records import Summary
 from jobs.views.advice import Rule
@@ -41,16 +41,20 @@ def pretrained_base(e: Evidence) -> Proposal | None:
     else:
         assert base is not None
         action = f"Start from the weights of job {base.id}."
-        reason += f" {_description_of(base)}"
+        reason += (
+            f" Job {base.id} trained the same network on {base.train_samples} samples of other data, {base.source}: "
+            "its figures are no measure for this data."
+        )
         change = {"model": {"weights": f"job:{base.id}"}}
         if network.freeze_base:  # a small base that saw other classes is worth training on
             change["model"]["freeze_base"] = False
     return Proposal(Rule.PRETRAINED_BASE, action, reason, figures, change, _gain_of_base(e, summary))
 
 
-def _description_of(base: Base) -> str:
-    accuracy = "" if base.val_accuracy is None else f", to a validation accuracy of {base.val_accuracy:.3f}"
-    return f"Job {base.id} trained the same network on {base.train_samples} samples of {base.source}{accuracy}."
+def is_untried(proposal: Proposal) -> bool:
+    """Whether it proposes weights of another job, and no past job measured what such weights bring on this data."""
+    weights = proposal.change.get("model", {}).get("weights", "")
+    return weights.startswith("job:") and proposal.gain.accuracy is None
 
 
 def _gain_of_base(e: Evidence, own_summary: Summary) -> Any:

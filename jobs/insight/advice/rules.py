@@ -11,7 +11,7 @@ from jobs.insight.advice.cache import streaming_and_cache
 from jobs.insight.advice.changes import is_possible
 from jobs.insight.advice.evidence import Evidence, Proposal
 from jobs.insight.advice.gpus import gpus, hosts
-from jobs.insight.advice.pretrained import pretrained_base
+from jobs.insight.advice.pretrained import is_untried, pretrained_base
 from jobs.insight.advice.stopping import early_stopping
 from jobs.views.advice import Advice
 from jobs.views.analysis import FindingKind
@@ -34,4 +34,5 @@ def advice_on(evidence: Evidence) -> list[Advice]:
     proposals = [proposal for rule in rules if (proposal := rule(evidence)) is not None]
     spec, site, sizes = evidence.spec, evidence.site, evidence.sizes
     possible = [proposal for proposal in proposals if is_possible(spec, proposal.change, site, sizes)]
+    possible.sort(key=is_untried)  # what this job's own figures show comes before it
     return [proposal.numbered(number) for number, proposal in enumerate(possible, start=1)]

@@ -81,7 +81,7 @@ def evidences(draw: st.DrawFn) -> Evidence:
             data=Data(draw(st.sampled_from(["arrays", "images"])), (96, 96, 3), SIZES),
             hosts=draw(st.sampled_from([1, 2])),
             cluster=draw(st.sampled_from([None, Cluster(2, 8, 64_000_000_000), Cluster(8, None, 64_000_000_000)])),
-            bases=(Base("0base0", "photos", 500_000, 0.9),),
+            bases=(Base("0base0", "photos", 500_000),),
             past=tuple(past(f"n{i}", speed, **spec | one) for i, (speed, one) in enumerate(neighbours)),
         )
     except (InvalidSpec, UnworkablePlan):

@@ -108,10 +108,15 @@ def test_imagenet_weights_are_advised_for_few_samples_and_low_accuracy() -> None
 
 def test_a_network_without_imagenet_weights_starts_from_a_job_with_more_samples() -> None:
     spec = {"model": "convnet7", "dataset": {"fraction": 0.1}}
-    base = Base("0base0", "synthetic", 20_000, 0.97)
+    base = Base("0base0", "synthetic", 20_000)
     advice = only(few(spec=spec, bases=(base,)))
     assert advice.change == {"model": {"weights": "job:0base0", "freeze_base": False}}
-    assert "20000 samples of synthetic" in advice.why
+    assert "20000 samples of other data, synthetic: its figures are no measure for this data" in advice.why
+    wasteful = OVERFIT["summary"] | {"val_accuracy": 0.61}
+    untried = few(spec=spec | OVERFIT["spec"], summary=wasteful, bases=(base,))
+    assert rules(advice_on(untried)) == ["early_stopping", "pretrained_base"]
+    tried = past("w", dataset=spec["dataset"], **OVERFIT["spec"], model={"name": "convnet7", "weights": "job:0base0"})
+    assert rules(advice_on(replace(untried, past=(*untried.past, tried)))) == ["pretrained_base", "early_stopping"]
     assert advice_on(few(spec=spec, bases=(replace(base, train_samples=8_000),))) == []
 
 
