@@ -55,7 +55,7 @@ def _cells(point: Json) -> tuple[str, ...]:
         count(point.get("samples_per_s")),
         number(1000 * step_s, 2),
         percent(wait_s / (wait_s + step_s)),
-        percent((point.get("allreduce_s") or 0.0) / (wait_s + step_s)),
+        "-" if (allreduce_s := point.get("allreduce_s")) is None else percent(allreduce_s / (wait_s + step_s)),
         "-" if memory is None else f"{memory / 1e6:,.0f} MB",
     )
 

@@ -267,7 +267,7 @@ class ProbePoint(BaseModel):
     step_time_s: float | None = None  # without the wait for data
     samples_per_s: float | None = None  # over all ranks, at that step time
     data_wait_s: float | None = None  # before a step
-    allreduce_s: float | None = None  # part of the step time
+    allreduce_s: float | None = None  # part of the step time; null: one process averages in its graph
     memory_bytes: int | None = (
         None  # peak memory of the rank that used most: GPU memory, or resident memory without a GPU
     )

@@ -41,13 +41,16 @@ class SlotUse(_Frozen):
 
 
 class StepShares(_Frozen):
-    """What the steps spent their time on. The first step of an attempt does not count. The three shares add up to 1."""
+    """What the steps spent their time on. The first step of an attempt does not count. The shares add up to 1."""
 
     rank: int = Field(description="-1: the mean over all ranks")
     steps: int
     step_time_s: float = Field(description="The mean time of a step")
     data_wait: float
-    allreduce: float = Field(description="Includes waiting for slower ranks; on a GPU also the backward pass")
+    allreduce: float | None = Field(
+        description="Includes waiting for slower ranks; on a GPU also the backward pass. Null with the strategy"
+        " `mirrored`, whose averages nobody can tell from computing: they are in `compute`"
+    )
     compute: float
 
 
@@ -133,7 +136,7 @@ class FindingKind(StrEnum):
 
     INPUT_BOUND = "input_bound"
     COMMUNICATION_BOUND = "communication_bound"
-    COMPUTE_BOUND = "compute_bound"  # as it should be
+    COMPUTE_BOUND = "compute_bound"  # as it should be, unless a larger batch is faster
     STALLED = "stalled"
     OVERFITS = "overfits"
     NOT_LEARNING = "not_learning"  # the training loss is that of a guess, or worse

@@ -104,7 +104,7 @@ class Measuring:
                 "step_time_s": quickest.step_s,
                 "samples_per_s": plan.global_batch / quickest.step_s,
                 "data_wait_s": quickest.data_wait_s,
-                "allreduce_s": quickest.allreduce_s,
+                "allreduce_s": None if self.mirrored else quickest.allreduce_s,
                 "memory_bytes": max(peaks),
             }
         )

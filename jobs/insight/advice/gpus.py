@@ -98,6 +98,7 @@ def _more(e: Evidence) -> Proposal | None:
         reason = f"{2 * now} GPUs reached {measured:.2f}x the throughput of {now} with the same work."
     else:
         assert e.shares is not None
+        assert e.shares.allreduce is not None
         figures["allreduce_share"] = round(e.shares.allreduce, 4)
         reason = (
             f"Each step spends {percent(e.shares.compute)} of its time computing and {percent(e.shares.allreduce)} in "
@@ -114,7 +115,7 @@ def _predicted_gain(e: Evidence) -> float | None:
     nothing, so its steps predict nothing. On a GPU the share contains the backward pass.
     """
     n, shares = e.plan.gpus, e.shares
-    if n < 2 or shares is None or e.device != CPU or e.spec.batch_per == "global":
+    if n < 2 or shares is None or shares.allreduce is None or e.device != CPU or e.spec.batch_per == "global":
         return None
     growth = ((2 * n - 1) / (2 * n)) / ((n - 1) / n)
     return 2 / (1 + shares.allreduce * (growth - 1))
@@ -128,6 +129,7 @@ def _one_host(e: Evidence) -> Proposal | None:
     cluster, shares = e.cluster, e.shares
     if cluster is None or shares is None or e.hosts < 2 or e.spec.gpus > cluster.largest_host:
         return None
+    assert shares.allreduce is not None, "one process has one host"
     change = {"placement": "single_host"}
     if e.spec.placement == "single_host" or e.plan.gpus != e.spec.gpus:
         return None

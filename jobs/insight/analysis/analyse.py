@@ -24,7 +24,7 @@ from jobs.insight.analysis.steps import Split
 from jobs.insight.analysis.verdicts import Facts, findings
 from jobs.views.analysis import Analysis, Stall
 
-VERSION = 6  # of the stored analyses: increase it when the same rows lead to another answer
+VERSION = 7  # of the stored analyses: increase it when the same rows lead to another answer
 MOST_STALLS = 20
 _SETTLED_AFTER = timedelta(minutes=1)  # the last samples and lines of a job arrive a little after its end
 
@@ -71,7 +71,7 @@ def analysed(evidence: Evidence) -> Analysis:
         job_id=evidence.job_id,
         complete=evidence.ended,
         findings=findings(facts),
-        steps=steps.shares(usual_steps),
+        steps=steps.shares(usual_steps, in_graph=evidence.spec.get("strategy") == "mirrored"),
         utilization=use,
         imbalances=uneven,
         stalls=[_stall(pause, evidence.samples) for pause in sorted(pauses, key=_descending_length)[:MOST_STALLS]],

@@ -46,13 +46,17 @@ class RankCompute:
     step_time_s: float  # the median
 
 
-def shares(steps: Sequence[Steps]) -> list[StepShares]:
-    """The shares over all ranks, then of each rank as it recorded them; empty if there are no steps."""
+def shares(steps: Sequence[Steps], *, in_graph: bool = False) -> list[StepShares]:
+    """The shares over all ranks, then of each rank as it recorded them; empty if there are no steps.
+
+    If one process averages `in_graph`, that time is not measured: it is a part of computing.
+    """
     if not steps:
         return []
     most = max(one.ranks for one in steps)
     by_rank = [_shares(rank, [_of_rank(one, rank) for one in steps if one.ranks > rank]) for rank in range(most)]
-    return [_shares(ALL_RANKS, steps), *by_rank]
+    found = [_shares(ALL_RANKS, steps), *by_rank]
+    return [one.model_copy(update={"allreduce": None}) for one in found] if in_graph else found
 
 
 def split(steps: Sequence[Steps]) -> Split:

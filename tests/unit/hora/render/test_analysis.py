@@ -49,6 +49,13 @@ def test_findings_imbalances_and_the_step_time_of_all_ranks_are_shown() -> None:
     }
 
 
+def test_the_step_time_of_one_process_for_all_gpus_says_that_averaging_is_not_measured() -> None:
+    steps = [{"rank": -1, "steps": 99, "step_time_s": 0.02, "data_wait": 0.1, "allreduce": None, "compute": 0.9}]
+    assert analysis_facts(steps=steps)["step time"] == (
+        "20 ms, of which 90 % computing, 10 % waiting for data; averaging is not measured: it is in computing"
+    )
+
+
 def test_utilization_has_a_line_for_each_rank_of_the_newest_attempt() -> None:
     cpu = {**USE, "rank": 1, "attempt": 2, "slot": 4, "metric": "cpu_percent", "period_s": None}
     assert analysis_facts(utilization=[USE, {**USE, "attempt": 2}, cpu])["utilization"] == (

@@ -24,6 +24,8 @@ def test_the_shares_of_one_rank_add_up() -> None:
     assert (everything.rank, rank.rank, rank.steps) == (-1, 0, 100)
     assert (rank.data_wait, rank.allreduce, rank.compute) == (near(0.3), near(0), near(0.7))
     assert rank.step_time_s == near(0.1)
+    averaged = [one.allreduce for one in shares([inputs.steps(0.1, 0.03)], in_graph=True)]
+    assert averaged == [None, None], "nobody measured it"
     assert (shares([]), pattern([]), split([]).compute) == ([], None, 1)
     thinned = [inputs.steps(0.1, 0.1, count=10, every=9.0), inputs.steps(0.1, 0.0, count=90)]
     assert split(thinned).data_wait == near(0.5), "they weigh as much as the steps for which they stand"

@@ -71,7 +71,9 @@ function columnsFor(probe: ProbeFindings): readonly Column<ProbePoint>[] {
     {
       name: "Allreduce",
       isFigure: true,
-      cell: measured((point, stepS) => percent((point.allreduce_s ?? 0) / ((point.data_wait_s ?? 0) + stepS))),
+      cell: measured(({ allreduce_s: spentS, data_wait_s: waitS }, stepS) =>
+        percent(typeof spentS === "number" ? spentS / ((waitS ?? 0) + stepS) : null),
+      ),
     },
     { name: "Memory", isFigure: true, cell: measured((point) => bytes(point.memory_bytes)) },
   ];
