@@ -96,6 +96,8 @@ def pool_shortage(request: SlotRequest, pools: Sequence[RegisteredPool], *, auto
         return Shortage("pool", str(request.pool), f"no worker offers this pool{_known(request, pools)}")
     if named[0].pool.nodes and named[0].pool.shape(request, auto=auto) is None:
         text = f"more than {request.pool} has: it needs {slots_asked(request)}; {_nodes(named[0])}"
+        if request.device == "gpu" and not any(any(node.gpus.values()) for node in named[0].pool.nodes):
+            return Shortage("device", "gpu", f"no node of {request.pool} has GPUs: {_nodes(named[0])}")
         return Shortage("gpus", str(request.gpus), text)
     return None
 

@@ -43,7 +43,22 @@ def shortage(cluster: Cluster, request: SlotRequest) -> Shortage | None:
     """Why these hosts can never hold a job. None if they can."""
     if cluster.attainable(request) is not None:
         return None
-    return no_such_gpu(cluster.capacity, request) or Shortage("gpus", str(request.gpus), _too_many(cluster, request))
+    return (
+        no_such_gpu(cluster.capacity, request)
+        or _no_such_kind(cluster, request)
+        or Shortage("gpus", str(request.gpus), _too_many(cluster, request))
+    )
+
+
+def _no_such_kind(cluster: Cluster, request: SlotRequest) -> Shortage | None:
+    """Why there is no slot of the kind that the job names. None if there is one, or it names none."""
+    counts: Counter[str] = Counter()
+    for slots, count in cluster.capacity.items():
+        counts[slots.kind] += count
+    if request.device == "auto" or counts[request.device]:
+        return None
+    there = " and ".join(f"{count} {kind} slot{'' if count == 1 else 's'}" for kind, count in counts.items() if count)
+    return Shortage("device", request.device, f"no host has {request.device} slots: there are {there or 'none'}")
 
 
 def no_such_gpu(slots: Counts, request: SlotRequest) -> Shortage | None:
