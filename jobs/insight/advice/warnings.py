@@ -6,6 +6,7 @@ warning.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from jobs.insight.advice.past import PastJob
@@ -98,6 +99,15 @@ def _schedule(spec: Spec) -> Iterator[str]:
     schedule, stopping = spec.schedule, spec.early_stopping
     if schedule.epochs is not None and schedule.epochs[0] >= spec.epochs:
         yield f"The rate never falls: the schedule's first step is after epoch {schedule.epochs[0]} of {spec.epochs}."
+    elif schedule.epochs is not None and stopping is not None:
+        steps = [epoch for epoch in schedule.epochs if epoch < spec.epochs]
+        waits = max(step - before for before, step in pairwise([0, *steps]))
+        if stopping.patience < waits:
+            yield (
+                f"Early stopping may end the job before the rate falls: it waits {stopping.patience} epoch"
+                f"{'' if stopping.patience == 1 else 's'} for an improvement, but the schedule has up to {waits} epochs "
+                "with the same rate before a step. Set a longer early_stopping.patience."
+            )
     if schedule.patience is None or stopping is None or stopping.patience > schedule.patience:
         return
     if schedule.monitor in (None, stopping.monitor):
