@@ -27,7 +27,7 @@ def preview_table(preview: Json) -> Table:
         "continues": plain(spec["continue_from"]) if spec.get("continue_from") else None,
         "gpus": spec["gpus"],
         "batch": batch_text(spec, plan),
-        "learning rate": plan["learning_rate"],
+        **_recipe(spec, plan),
         "samples": f"{count(plan['train_samples'])} train, {count(plan.get('validation_samples'))} validation"
         if plan.get("train_samples")
         else "known once the data is open",
@@ -36,6 +36,34 @@ def preview_table(preview: Json) -> Table:
         else f"{plan['epochs']} epochs at most",
     }
     return facts({**rows, **_quoted(preview.get("quote"), spec["gpus"])})
+
+
+def _recipe(spec: Json, plan: Json) -> dict[str, object]:
+    """How the weights are updated. A script decides that itself."""
+    factor, warmup = plan["lr_factor"], plan["warmup_epochs"]
+    scaled = "" if factor == 1 else f", {plan['base_learning_rate']:g} x {factor:.4g} ({plain(spec['lr_scaling'])})"
+    rate = {"learning rate": f"{plan['learning_rate']:g}{scaled}"}
+    if spec.get("code") is not None:
+        return {**rate}
+    rises = f"{warmup} epoch{'' if warmup == 1 else 's'}, from {plan['base_learning_rate']:g}" if warmup else "none"
+    return {
+        "optimizer": _part_text(spec.get("optimizer", "adam")),
+        **rate,
+        "warm-up": rises,
+        "schedule": _part_text(spec.get("schedule", "constant")),
+    }
+
+
+def _part_text(part: str | Json) -> str:
+    """A part of a spec that is a name, or a name with fields: step (epochs 30, 60, 80; factor 0.1)."""
+    if isinstance(part, str):
+        return plain(part)
+    fields = [
+        f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in part.items()
+        if name != "name" and value is not None
+    ]
+    return plain(f"{part['name']} ({'; '.join(fields)})")
 
 
 def _quoted(quote: Json | None, gpus: int) -> dict[str, object]:

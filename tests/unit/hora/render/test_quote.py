@@ -4,11 +4,12 @@ from typing import Any
 
 from hora.render.quote import preview_table, warning_lines
 from jobs.model.plan import resolve_plan
-from jobs.model.spec import Spec, parse_spec
+from jobs.model.spec import Spec, parse_spec, spec_from
 from jobs.views.advice import Quote
 from tests.printed import facts_of
 
 SPEC = parse_spec('{"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2, "epochs": 5}')
+NESTEROV = {"name": "sgd", "nesterov": True}
 RANGE = {"mean": 12.0, "low": 10.5, "high": 75.0}
 NOTHING: dict[str, Any] = {
     "basis": "scaled", "jobs": ["a"], "wall_s": None, "setup_s": None, "samples_per_s": None, "gpu_hours": None,
@@ -27,6 +28,15 @@ def test_a_plan_without_a_quote_says_so() -> None:
     assert rows["batch"] == "64 per GPU, 128 in all"
     assert rows["samples"] == "known once the data is open"
     assert rows["steps"] == "5 epochs at most"
+    recipe = [rows[name] for name in ("optimizer", "learning rate", "warm-up", "schedule")]
+    assert recipe == ["adam", "0.001", "none", "constant"]
+    steep = {"lr_scaling": "linear", "warmup_epochs": 3, "schedule": {"name": "step", "epochs": [3, 4]}}
+    rows_of_steep = preview_facts(None, spec_from(SPEC.model_dump(mode="json") | steep | {"optimizer": NESTEROV}))
+    recipe = [rows_of_steep[name] for name in ("optimizer", "learning rate", "warm-up", "schedule")]
+    assert recipe == [
+        "sgd (momentum 0.9; nesterov True)", "0.002, 0.001 x 2 (linear)", "3 epochs, from 0.001",
+        "step (epochs 3, 4; factor 0.1)",
+    ]  # fmt: skip
     assert rows["expected"] == "nothing: no past job is comparable"
     assert "continues" not in rows
     continuing = preview_facts(None, SPEC.model_copy(update={"accumulate": 4, "continue_from": "job:0job@3"}))
