@@ -71,11 +71,12 @@ def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> 
 class StateChecks:
     """Checks specs against the hosts, projects and jobs as they are now. Specs that need the same rows share a read.
 
-    The jobs that the `specs` name are locked until the commit.
+    The jobs that the `specs` name are locked until the commit. A dry run may plan for slots that no host has.
     """
 
-    def __init__(self, session: Session, applicant: Applicant, specs: Sequence[Spec]) -> None:
+    def __init__(self, session: Session, applicant: Applicant, specs: Sequence[Spec], *, dry_run: bool = False) -> None:
         self._session = session
+        self._dry_run = dry_run
         self._ambiguities = ambiguous(session, specs)
         self._named = lock_named(session, specs)
         self._applicant = applicant
@@ -88,7 +89,7 @@ class StateChecks:
         spec = checked.spec
         found = [
             *checked.unsupported, *checked.missing, *self._unknown_code(spec), *self._wrong_named(spec),
-            *self._lack_of_room(spec), *self._wrong_project(spec), *checked.unworkable,
+            *([] if self._dry_run else self.lack_of_room(spec)), *self._wrong_project(spec), *checked.unworkable,
         ]  # fmt: skip
         told = {problem.field for problem in checked.unsupported}  # nothing further of these
         return checked.unsupported + [problem for problem in found if problem.field not in told]
@@ -121,7 +122,7 @@ class StateChecks:
             self._projects[spec.project] = project_of(self._session, spec.project)
         return project_problems(self._session, self._projects[spec.project], spec, self._applicant)
 
-    def _lack_of_room(self, spec: Spec) -> list[FieldProblem]:
+    def lack_of_room(self, spec: Spec) -> list[FieldProblem]:
         """The problem of a spec whose slots no host has, or no hosts that can work together."""
         request = request_of(spec)
         if request not in self._shortages:

@@ -38,7 +38,7 @@ from jobs.insight.studies.space import EndProblems, grid_of_ends, space_of, tria
 from jobs.lifecycle.named_jobs import with_whole_ids
 from jobs.lifecycle.submission import Idempotency, earlier_job, write_job
 from jobs.model.plan import Plan
-from jobs.model.problems import InvalidSpec
+from jobs.model.problems import FieldProblem, InvalidSpec
 from jobs.model.scopes import Scope
 from jobs.model.spec import Spec
 from jobs.people import audit
@@ -72,12 +72,14 @@ def submit_job(
         earlier = earlier_job(session, caller.user, idempotency)
         if earlier is not None:
             return _job_answer(earlier, is_replay=True)
-        plan = _admit_job(session, checked, caller.applicant)
+        checks = StateChecks(session, caller.applicant, [checked.spec], dry_run=dry_run)
+        plan = _admit_job(session, checks, checked, caller.applicant)
         _require_share(session, services, caller, jobs=1)
         if dry_run:
             storage = StorageLimits(services.settings.max_job_storage_gb, services.settings.cache_limit_gb)
             outlook = preview(session, checked.spec, plan, storage=storage)
-            return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=outlook.warnings))
+            warnings = _not_there(checks.lack_of_room(checked.spec)) + outlook.warnings
+            return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=warnings))
         _mark_code_used(session, [checked])
         job = write_job(session, spec=checked.spec, plan=plan, owner=caller.user, idempotency=idempotency)
         if clone_of is None:
@@ -110,11 +112,15 @@ def submit_study(
         earlier_id = store.earlier_study(session, caller.user, idempotency)
         if earlier_id is not None:
             return _study_answer(session, earlier_id, is_replay=True)
-        planned = _admit_study(session, study, cells, checked, caller.applicant)
+        checks = StateChecks(session, caller.applicant, [one.spec for one in checked], dry_run=dry_run)
+        planned = _admit_study(session, checks, study, cells, checked, caller.applicant)
         preview = _preview_of(study, planned)
         _require_share(session, services, caller, jobs=_jobs_at_once(study, preview.jobs))
         if dry_run:
-            return as_json(preview)
+            lacks = _problems_of(study)
+            for cell, one in zip(cells, checked, strict=True):
+                lacks.add(cell.positions, checks.lack_of_room(one.spec))
+            return as_json(preview.model_copy(update={"warnings": _not_there(lacks.problems())}))
         _mark_code_used(session, checked)
         if is_search:
             study_id = store.write_search(session, study, owner=caller.user, idempotency=idempotency)
@@ -148,9 +154,18 @@ def _require_share(session: Session, services: Services, caller: Caller, *, jobs
         require_queue_share(session, caller.user, jobs=jobs, most=services.settings.max_queued_jobs)
 
 
-def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> Plan:
+def _not_there(problems: Iterable[FieldProblem]) -> list[str]:
+    """Warnings of a dry run about slots that no host has."""
+    return [
+        f"{one.field} {one.received}: {one.message}. The plan is for hardware that is not there; a submission would be "
+        "refused now."
+        for one in problems
+    ]
+
+
+def _admit_job(session: Session, checks: StateChecks, checked: CheckedSpec, applicant: Applicant) -> Plan:
     """The job's plan. Raises `InvalidSpec`, and what `admit` raises."""
-    problems = StateChecks(session, applicant, [checked.spec]).problems_of(checked)
+    problems = checks.problems_of(checked)
     if problems or checked.plan is None:
         raise InvalidSpec(problems)
     admit(session, checked.spec.project, applicant, jobs=1)
@@ -158,10 +173,15 @@ def _admit_job(session: Session, checked: CheckedSpec, applicant: Applicant) -> 
 
 
 def _admit_study(
-    session: Session, study: StudySpec, cells: list[Cell], checked: list[CheckedSpec], applicant: Applicant
+    session: Session,
+    checks: StateChecks,
+    study: StudySpec,
+    cells: list[Cell],
+    checked: list[CheckedSpec],
+    applicant: Applicant,
 ) -> list[tuple[Cell, Plan]]:
     """The cells with their specs as they are stored, and their plans. Raises `InvalidSpec`, and what `admit` raises."""
-    checks, cell_problems = StateChecks(session, applicant, [one.spec for one in checked]), _problems_of(study)
+    cell_problems = _problems_of(study)
     planned = []
     for cell, spec in zip(cells, checked, strict=True):
         cell_problems.add(cell.positions, checks.problems_of(spec))

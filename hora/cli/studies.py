@@ -65,6 +65,7 @@ def study(
 
 def _plan(planned: "Json", as_json: bool) -> None:
     """Show the cells of a study that is not submitted, or the space of a search."""
+    from hora.render.quote import warning_lines
     from hora.render.search import search_line, space_table
     from hora.render.studies import planned_table
 
@@ -74,11 +75,13 @@ def _plan(planned: "Json", as_json: bool) -> None:
     if planned.get("search") is not None:
         display(space_table(planned["search"]))
         say(search_line(planned))
-        return
-    display(planned_table(planned))
-    jobs, cells, repeats = planned["jobs"], len(planned["cells"]), planned["repeats"]
-    each = "once" if repeats == 1 else f"{repeats} times"
-    say(f"{jobs} job{'s' * (jobs > 1)}: {cells} cell{'s' * (cells > 1)}, each {each}.")
+    else:
+        display(planned_table(planned))
+        jobs, cells, repeats = planned["jobs"], len(planned["cells"]), planned["repeats"]
+        each = "once" if repeats == 1 else f"{repeats} times"
+        say(f"{jobs} job{'s' * (jobs > 1)}: {cells} cell{'s' * (cells > 1)}, each {each}.")
+    for line in warning_lines(planned):
+        say(line)
 
 
 @app.command()

@@ -171,6 +171,7 @@ class StudyPreview(_Frozen):
     cells: list[CellPreview] = Field(
         description="The cells. Of a search: the ends of each dimension, the other fields with their first value"
     )
+    warnings: list[str] = Field([], description="Possible problems, one sentence each")
 
 
 class Interval(_Frozen):

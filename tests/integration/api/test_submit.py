@@ -142,13 +142,30 @@ def test_gpus_that_no_host_has_are_refused_with_those_that_there_are(api: TestCl
     group = "the largest group of one model is 2 x NVIDIA A100-SXM4-40GB; mixed_gpus: true would allow 3"
     assert group in why_not("gpus", gpus=3)
     assert why_not("gpus", gpus=4).endswith("its largest host has 2 gpu slots; device: cpu would use CPU slots")
-    assert wrong_fields(api.post("/v1/jobs?dry_run=true", json=SPEC | {"gpus": 3})) == ["gpus"]
+    preview = api.post("/v1/jobs?dry_run=true", json=SPEC | {"gpus": 8, "batch_size": 8}).json()
+    assert preview["plan"]["global_batch"] == 64
+    (warning,) = preview["warnings"]
+    assert warning.startswith("gpus 8: more than this cluster has: its largest host has 2 gpu slots")
+    assert warning.endswith("The plan is for hardware that is not there; a submission would be refused now.")
+    study = {"name": "s", "base": SPEC, "grid": {"gpus": [1, 3, 8]}}
+    assert wrong_fields(api.post("/v1/studies", json=study)) == ["grid.gpus[1]", "grid.gpus[2]"]
+    planned = api.post("/v1/studies?dry_run=true", json=study).json()
+    assert [cell["plan"]["gpus"] for cell in planned["cells"]] == [1, 3, 8]
+    assert [one[:15] for one in planned["warnings"]] == ["grid.gpus[1] 3:", "grid.gpus[2] 8:"]
     assert count(sessions, Job) == 0
     for fields in ({"gpus": 2, "gpu_model": "a100"}, {"gpus": 3, "mixed_gpus": True}, {"gpus": 4, "device": "cpu"}):
         assert api.post("/v1/jobs", json=SPEC | fields).status_code == 201
     with sessions.begin() as session:
         session.execute(update(Slot).where(Slot.name == "NVIDIA H100").values(unhealthy="it is off the bus"))
     assert why_not("gpu_model", gpu_model="h100") == models.format("h100", "")
+
+
+def test_a_device_of_which_no_host_has_slots_is_refused_by_its_name(api: TestClient, sessions: Sessions) -> None:
+    a_host(sessions, slots=2)
+    answer = api.post("/v1/jobs", json=SPEC | {"gpus": 1, "device": "gpu"})
+    assert errors_of(answer) == {"device": "no host has gpu slots: there are 2 cpu slots"}
+    study = {"name": "s", "base": SPEC, "grid": {"device": ["cpu", "gpu"]}}
+    assert wrong_fields(api.post("/v1/studies", json=study)) == ["grid.device[1]"]
 
 
 def test_a_pool_must_be_offered_and_able_to_hold_the_job(api: TestClient, sessions: Sessions) -> None:
@@ -168,6 +185,10 @@ def test_a_pool_must_be_offered_and_able_to_hold_the_job(api: TestClient, sessio
         assert answer.status_code == 201, answer.json()
     (host,) = api.get("/v1/hosts").json()["items"]
     assert (host["name"], [node["name"] for node in host["nodes"]]) == ("slurm:main", ["n1", "n2"])
+    with sessions.begin() as session:
+        registration.register_pool(session, "slurm:cpu", {"nodes": [node | {"gpus": {}}]})
+    no_gpu = "no node of slurm:cpu has GPUs: 1 node with 8 cores"
+    assert why_not("slurm:cpu", gpus=1, device="gpu") == {"device": no_gpu}
 
 
 def chunks(count: int) -> Iterator[bytes]:

@@ -36,7 +36,7 @@ function State({ previewed: { preview, problem, isPending } }: { previewed: Prev
   return <span class={styles["state"]}>{isPending ? "calculating…" : "from the last valid fields"}</span>;
 }
 
-function Warnings({ preview: { warnings } }: { preview: Preview }) {
+export function Warnings({ preview: { warnings } }: { preview: Pick<Preview, "warnings"> }) {
   if (warnings === undefined || warnings.length === 0) return null;
   return (
     <Notice

@@ -10,6 +10,7 @@ import { go, param } from "../../../url.ts";
 import { type Draft, isObject } from "../../new/draft.ts";
 import { useDraft } from "../../new/form.ts";
 import { submitByKeys } from "../../new/job_form.tsx";
+import { Warnings } from "../../new/outlook.tsx";
 import page from "../../new/page.module.css";
 import { usePreview } from "../../new/preview.ts";
 import type { Json } from "../../new/schema.ts";
@@ -87,6 +88,7 @@ export function StudyForm({ paths, start, me }: Props) {
         <Panel title="Jobs">
           <Jobs preview={previewed.preview} isOld={previewed.isPending || problem !== undefined} />
         </Panel>
+        {previewed.preview !== undefined && <Warnings preview={previewed.preview} />}
       </aside>
     </form>
   );
