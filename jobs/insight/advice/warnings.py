@@ -105,8 +105,8 @@ def _schedule(spec: Spec) -> Iterator[str]:
         if stopping.patience < waits:
             yield (
                 f"Early stopping may end the job before the rate falls: it waits {stopping.patience} epoch"
-                f"{'' if stopping.patience == 1 else 's'} for an improvement, but the schedule has up to {waits} epochs "
-                "with the same rate before a step. Set a longer early_stopping.patience."
+                f"{'' if stopping.patience == 1 else 's'} for an improvement, but the schedule has up to {waits} "
+                "epochs with the same rate before a step. Set a longer early_stopping.patience."
             )
     if schedule.patience is None or stopping is None or stopping.patience > schedule.patience:
         return
