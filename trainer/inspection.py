@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.model.spec import DatasetSpec
 from jobs.model.tasks import AnyTask
+from trainer.data.classes import warnings_about
 from trainer.data.fingerprint import fingerprint_of
 from trainer.data.formats import files_of
 from trainer.data.interfaces import Host, merged
@@ -87,4 +88,5 @@ def _facts(dataset: Dataset, surveys: Surveys) -> dict[str, Any]:
         "test": facts.sizes.test,
         "damaged": len(facts.damaged),
         "damaged_files": list(facts.damaged)[:_MOST_NAMED],
+        "warnings": warnings_about(facts.classes, facts.counts),
     }

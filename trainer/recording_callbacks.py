@@ -12,6 +12,7 @@ import numpy as np
 
 from jobs.model.records import DataOpened, EpochEnded, RankEpochEnded, StepEnded
 from trainer.callbacks import Callback, Epoch, Step
+from trainer.data.classes import warnings_about
 from trainer.data.interfaces import Facts
 from trainer.data.opening import Dataset, check_damage
 from trainer.recorder import Records
@@ -119,4 +120,5 @@ def data_opened(facts: Facts, damaged: Mapping[str, str], *, most_named: int = 2
         test=facts.sizes.test,
         damaged=len(damaged),
         damaged_files=list(damaged)[:most_named],
+        warnings=warnings_about(facts.classes, facts.counts),
     )

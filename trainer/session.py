@@ -128,9 +128,12 @@ def set_up(launch: Launch, started_at: float, recorder: Recorder) -> Session:
         phases.end("restore")
 
     job_recorder: Records = recorder if ranks.rank == 0 else NullRecorder()
-    job_recorder.write(data_opened(dataset.facts, dataset.facts.damaged))
+    data = data_opened(dataset.facts, dataset.facts.damaged)
+    job_recorder.write(data)
     job_recorder.write(Planned(at=time.time(), plan=plan, start_epoch=progress.epoch - 1, start_step=progress.step))
     if ranks.rank == 0:
+        for warning in data.warnings:
+            print(f"warning: {warning}", flush=True)
         print(beginning(launch, plan, parameters=trainable.model.count_params()), flush=True)
     return Session(launch, ranks, dataset, plan, trainable, store, state, best_weights, phases, recorder, job_recorder)
 

@@ -37,6 +37,7 @@ class CheckedSpec:
     unsupported: list[FieldProblem]  # where there is one, there is no plan
     missing: list[FieldProblem]  # paths that are not on this host's disk, datasets and checkpoints that are not there
     unworkable: list[FieldProblem]  # why it has no plan for its data
+    warnings: Sequence[str]  # about its data
 
 
 def check_spec(spec: Spec, site: SitePolicy, registry: Registry, origins: Origins) -> CheckedSpec:
@@ -55,7 +56,7 @@ def check_spec(spec: Spec, site: SitePolicy, registry: Registry, origins: Origin
     missing = _with_registered_names([] if resolved.problems else missing_paths(spec, site), registry)
     problems = _with_registered_names(problems, registry)
     spec, of_origin = origins.resolve(spec)
-    return CheckedSpec(spec, plan, problems, [*resolved.problems, *missing, *of_origin], unworkable)
+    return CheckedSpec(spec, plan, problems, [*resolved.problems, *missing, *of_origin], unworkable, resolved.warnings)
 
 
 def _with_registered_names(problems: list[FieldProblem], registry: Registry) -> list[FieldProblem]:

@@ -78,7 +78,7 @@ def submit_job(
         if dry_run:
             storage = StorageLimits(services.settings.max_job_storage_gb, services.settings.cache_limit_gb)
             outlook = preview(session, checked.spec, plan, storage=storage)
-            warnings = _not_there(checks.lack_of_room(checked.spec)) + outlook.warnings
+            warnings = [*_not_there(checks.lack_of_room(checked.spec)), *checked.warnings, *outlook.warnings]
             return as_json(Preview(spec=checked.spec, plan=plan, quote=outlook.quote, warnings=warnings))
         _mark_code_used(session, [checked])
         job = write_job(session, spec=checked.spec, plan=plan, owner=caller.user, idempotency=idempotency)

@@ -77,6 +77,7 @@ def version_facts(version: Json, now: datetime | None = None) -> Table:
             "targets": data_facts.get("targets") or None,
             "classes": _classes(data_facts["class_counts"]) or None,
             "damaged": count(data_facts["damaged"]) if data_facts["damaged"] else None,
+            "warning": "\n".join(map(plain, data_facts.get("warnings") or [])) or None,
             "files": f"{count(data_facts['files'])} with {count(data_facts['bytes'])} bytes",
             "fingerprint": plain(version["fingerprint"]),
         }

@@ -297,6 +297,7 @@ def _data(dataset: Json | None, *, most: int = 5) -> dict[str, object]:
     return {
         "data": f"{plain(dataset['format'])}, {shape}, {learned(len(classes), dataset.get('targets'))}{names}",
         "damaged": f"{count(damaged)} left out: {files}" if damaged else None,
+        "warning": "\n".join(map(plain, dataset.get("warnings") or [])) or None,
     }
 
 

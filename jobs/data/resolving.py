@@ -39,6 +39,7 @@ class Resolved:
     shape: tuple[int, ...] | None = None  # of a sample, if the registered dataset has one
     are_texts: bool = False
     problems: list[FieldProblem] = field(default_factory=list)
+    warnings: Sequence[str] = ()  # about the registered data
 
 
 class Registry:
@@ -107,7 +108,9 @@ def _on_version(spec: Spec, row: DatasetVersion) -> Resolved:
         return Resolved(spec, None, problems=[FieldProblem(f"class_weights.{name}", message)])
     spec = with_options(spec, row)
     shape = tuple(facts["shape"]) if facts else None
-    return Resolved(spec, registered_sizes(spec, row), shape, are_texts=facts.get("words") is not None)
+    warnings = [] if spec.is_script else facts.get("warnings", [])  # a script reads the labels in its own way
+    sizes = registered_sizes(spec, row)
+    return Resolved(spec, sizes, shape, are_texts=facts.get("words") is not None, warnings=warnings)
 
 
 def for_task(spec: Spec, task: Task, classes: int, name: str) -> tuple[Spec, list[FieldProblem]]:

@@ -63,6 +63,7 @@ class DataOpened(_Record):
     test: Count
     damaged: Count  # samples that cannot be read; they are left out
     damaged_files: list[str]  # the first few files with such samples
+    warnings: list[str] = []  # what else is odd about it, a sentence each
 
 
 class Planned(_Record):

@@ -41,6 +41,7 @@ class DatasetFacts(View):
     split: float | None = Field(description="The share held out for validation; null: validation has data of its own")
     damaged: int = Field(description="Samples that cannot be read. They are left out")
     damaged_files: list[str] = Field(description="The first few files with such samples")
+    warnings: list[str] = Field([], description="What else is odd about the data, one sentence each")
     files: int
     bytes: int
 

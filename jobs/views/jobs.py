@@ -90,6 +90,7 @@ class DatasetView(View):
     test: int
     damaged: int = Field(description="Samples that cannot be read. They are left out")
     damaged_files: list[str] = Field(description="The first few files with such samples")
+    warnings: list[str] = Field([], description="What else is odd about the data, one sentence each")
 
 
 class DatasetRefView(View):

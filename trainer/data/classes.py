@@ -1,12 +1,14 @@
 """The classes of a dataset, from the labels that its collections hold. Pure; used by `trainer.data.opening`."""
 
 import unicodedata
+from collections.abc import Sequence
 
 from jobs.model.tasks import CLASSIFICATION, Task
 from trainer.data.interfaces import Survey
 from trainer.errors import BadData
 
 MOST_CLASSES = 10_000
+_NAMED = 5
 
 
 def class_names(survey: Survey, *, name: str, task: Task = CLASSIFICATION) -> tuple[str, ...]:
@@ -24,6 +26,20 @@ def class_names(survey: Survey, *, name: str, task: Task = CLASSIFICATION) -> tu
         only = f"only one class ({next(iter(survey.labels))!r})" if survey.labels else "no sample at all"
         raise BadData(f"{name}: there is {only}: a network needs at least two classes to tell apart")
     return names
+
+
+def warnings_about(classes: Sequence[str], counts: Sequence[int]) -> list[str]:
+    """What a person may not know about classes that are integers: some have no sample. `counts` has those of each."""
+    empty = [name for name, count in zip(classes, counts, strict=bool(counts)) if not count]
+    if not empty or not any(counts):
+        return []
+    named = ", ".join(empty[:_NAMED]) + (", ..." if len(empty) > _NAMED else "")
+    whose = f"class{'' if len(empty) == 1 else 'es'} {named} {'has' if len(empty) == 1 else 'have'} no samples"
+    least = next(number for number, count in enumerate(counts) if count)
+    if least == len(empty):
+        rest = f"subtract {least} from the labels for {len(classes) - least} classes instead of {len(classes)}"
+        return [f"Labels run from {classes[least]} to {classes[-1]}; {whose}. Classes are numbered from 0: {rest}."]
+    return [f"Labels run from {classes[least]} to {classes[-1]}; {whose}. Every number from 0 on is a class."]
 
 
 def check_labels(survey: Survey, classes: tuple[str, ...], *, name: str) -> None:

@@ -163,6 +163,16 @@ def test_what_does_not_fit_the_dataset_is_refused_at_submission(api: TestClient,
     assert stored.json()["spec"]["class_weights"] == {"whole": 2.0}
 
 
+def test_a_dry_run_repeats_the_warnings_about_its_data(
+    api: TestClient, register_dataset: Register, sessions: Sessions
+) -> None:
+    register_dataset(ready=False)
+    settled(sessions, facts=FACTS | {"warnings": ["Class 0 is empty."]}, fingerprint="4" * 64)
+    assert api.get("/v1/datasets/chips").json()["items"][0]["facts"]["warnings"] == ["Class 0 is empty."]
+    preview = api.post("/v1/jobs?dry_run=true", json=SPEC | {"dataset": "chips", "batch_size": 4}).json()
+    assert "Class 0 is empty." in preview["warnings"]
+
+
 def test_a_job_has_the_task_of_its_data_or_is_refused_at_submission(
     api: TestClient, register_dataset: Register, sessions: Sessions
 ) -> None:

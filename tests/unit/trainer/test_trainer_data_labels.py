@@ -14,7 +14,7 @@ from jobs.model.tasks import AnyTask
 from tests.datasets import open_dataset
 from tests.tfrecords import example, write
 from tests.unit.trainer.reading import read
-from trainer.data.classes import class_names
+from trainer.data.classes import class_names, warnings_about
 from trainer.data.interfaces import Survey
 from trainer.data.opening import Dataset
 from trainer.errors import BadData
@@ -182,18 +182,25 @@ def survey_of(*labels: str | int) -> Survey:
 
 
 @pytest.mark.parametrize(
-    ("labels", "classes"),
+    ("labels", "classes", "warning"),
     [
-        (("dog", "cat", "10", "9"), ("10", "9", "cat", "dog")),
-        (("Kräuter", "花", "a\u3000b"), ("Kräuter", "a\u3000b", "花")),
-        (range(11), tuple(map(str, range(11)))),
-        ((1, 3), ("0", "1", "2", "3")),  # a number may be unused
+        (("dog", "cat", "10", "9"), ("10", "9", "cat", "dog"), None),
+        (("Kräuter", "花", "a\u3000b"), ("Kräuter", "a\u3000b", "花"), None),
+        (range(11), tuple(map(str, range(11))), None),
+        ((1, 3), ("0", "1", "2", "3"),  # a number may be unused
+         "Labels run from 1 to 3; classes 0, 2 have no samples. Every number from 0 on is a class."),
+        (range(1, 13), tuple(map(str, range(13))),
+         "Labels run from 1 to 12; class 0 has no samples. Classes are numbered from 0: subtract 1 from the labels for "
+         "12 classes instead of 13."),
     ],
-)
+)  # fmt: skip
 def test_strings_become_sorted_classes_and_an_integer_is_the_number_of_its_class(
-    labels: Sequence[str | int], classes: tuple[str, ...]
+    labels: Sequence[str | int], classes: tuple[str, ...], warning: str | None
 ) -> None:
-    assert class_names(survey_of(*labels), name="x") == classes
+    survey = survey_of(*labels)
+    assert class_names(survey, name="x") == classes
+    counts = [survey.labels.get(name, 0) for name in classes]
+    assert warnings_about(classes, counts) == ([] if warning is None else [warning])
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ export function factsOf({ facts, source, fingerprint, options }: DatasetVersion)
     ["Files", `${number(facts.files)}, ${bytes(facts.bytes)}`],
   );
   if (facts.damaged > 0) known.push(["Damaged", `${number(facts.damaged)}: ${facts.damaged_files.join(", ")}`]);
+  for (const warning of facts.warnings ?? []) known.push(["Warning", warning]);
   return known;
 }
 

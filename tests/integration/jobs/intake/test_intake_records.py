@@ -120,6 +120,7 @@ def test_facts_of_the_data_the_summary_and_the_exits_are_read(
         assert job.dataset == {
             "format": "parquet", "shape": [21], "task": "classification", "targets": 0, "train": 90, "validation": 10,
             "test": 0, "damaged": 2, "damaged_files": ["x.parquet: row 7\ufffd"],
+            "warnings": [],
         }  # fmt: skip
         assert job.summary == SUMMARY.model_dump() | {"val_loss": None}
     assert intake.exits == {0: completed, 1: long}

@@ -141,6 +141,7 @@ def test_a_long_record_is_read_whatever_the_number_of_ranks(tmp_path: Path, fold
     record = {
         "kind": "data", "at": seconds_after(1), "format": "csv", "shape": [1], "classes": ["c" * 90] * 10_000,
         "train": 1, "validation": 1, "test": 1, "damaged": 0, "damaged_files": [],
+        "warnings": [],
     }  # fmt: skip
     with (folder / RANK_1).open("a") as file:
         file.write(json.dumps(record) + "\n")

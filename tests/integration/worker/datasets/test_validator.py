@@ -28,7 +28,7 @@ def test_a_version_of_arrays_becomes_ready_with_its_facts(desk: Desk) -> None:
         "format": "arrays", "task": "classification", "shape": [8, 8, 1], "classes": ["0", "1", "2", "3"],
         "targets": 0, "class_counts": {"0": 25, "1": 25, "2": 25, "3": 25}, "samples": 100, "train": 80,
         "validation": 20, "test": 20, "split": 0.2, "damaged": 0, "damaged_files": [], "files": 1,
-        "bytes": (desk.data / "a.npz").stat().st_size,
+        "warnings": [], "bytes": (desk.data / "a.npz").stat().st_size,
     }  # fmt: skip
     with desk.sessions() as session:
         labels = [label for _, label in samples.labels_of(session, row_id)]

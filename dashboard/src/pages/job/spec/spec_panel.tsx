@@ -170,6 +170,7 @@ function DataPanel({ job: { dataset, dataset_version: version } }: { job: Job })
   if (version != null) rows.unshift(["Registered as", `${version.name}@${version.version}`]);
   if (dataset.damaged > 0)
     rows.push(["Damaged, left out", `${number(dataset.damaged)}: ${dataset.damaged_files.join(", ")}`]);
+  for (const warning of dataset.warnings ?? []) rows.push(["Warning", warning]);
   return (
     <Panel title="Data" flush>
       <RowsTable
