@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hora.cli.options import AsJson, Changes
-from hora.cli.output import print_json, tell
+from hora.cli.output import print_json, say, tell
+from jobs.model.problems import FieldProblem
 
 if TYPE_CHECKING:
-    from jobs.model.problems import FieldProblem
     from jobs.model.spec import Spec
+    from jobs.runtime.settings import Settings
 
 app = typer.Typer()
 
@@ -22,13 +23,14 @@ def export(
     nodes: Annotated[int, typer.Option(min=1, help="The number of nodes. The ranks are spread evenly.")] = 1,
     changes: Changes = [],  # noqa: B006 - typer copies it
 ) -> None:
-    """Print a script that trains a spec with no service: `--slurm` for `sbatch`."""
+    """Print a script that trains a spec, or runs your own code, with no service: `--slurm` for `sbatch`."""
     import secrets
     import sys
 
+    from hora.cli.spec_code import pack_code
     from hora.cli.spec_files import read_document, with_options
     from hora.extras import require
-    from hora.render.slurm_script import needs_service, problems_alone, slurm_script
+    from hora.render.slurm_script import problems_alone, slurm_script
     from jobs.model.problems import InvalidSpec
     from jobs.model.spec import spec_from
 
@@ -36,12 +38,19 @@ def export(
         raise typer.BadParameter("give --slurm: a script for Slurm is all that can be exported today")
     require("The script trains with this Python", "worker")
     document = with_options(read_document(file), {}, changes)
-    if problems := needs_service(document):
-        raise InvalidSpec(problems)
+    code = document.get("code")
+    archives = pack_code(document)
     spec = spec_from(document)
-    if problems := [*problems_alone(spec, nodes=nodes), *_problems_here(spec)]:
+    settings = _settings_here()
+    if problems := [*problems_alone(spec, nodes=nodes), *_problems_here(spec, settings)]:
         raise InvalidSpec(problems)
-    print(slurm_script(spec, nodes=nodes, python=sys.executable, run=secrets.token_hex(4)), end="")
+    run = secrets.token_hex(4)
+    if not spec.is_script:
+        print(slurm_script(spec, nodes=nodes, python=sys.executable, run=run), end="")
+    elif archives:
+        print(_script_of_command(spec, Path(str(code)), settings, nodes=nodes, run=run), end="")
+    else:
+        raise InvalidSpec([FieldProblem("code", "only the service has this archive: name the folder", spec.code)])
 
 
 @app.command("import")
@@ -62,17 +71,54 @@ def import_run(
     print_json(job) if as_json else tell(job["id"])
 
 
-def _problems_here(spec: "Spec") -> "list[FieldProblem]":
-    """What the service would refuse of a spec, with the settings of this environment, which the job gets too."""
+def _script_of_command(spec: "Spec", code: Path, settings: "Settings", *, nodes: int, run: str) -> str:
+    """The batch script of own code. Raises `InvalidSpec`, also if its data is not here."""
+    import sys
+
+    import hora
+    from hora.render.slurm_command import ARTIFACTS, command_script, not_exported, problems_of_code
+    from jobs.data.script_data import NoSuchData, script_data
+    from jobs.model.plan import resolve_plan
+    from jobs.model.problems import InvalidSpec
+    from jobs.model.script_values import placeholders
+
+    if problems := problems_of_code(spec):
+        raise InvalidSpec(problems)
+    try:
+        data = script_data(spec.dataset, settings.data_root_list)
+    except NoSuchData as error:
+        raise InvalidSpec([FieldProblem("dataset", str(error))]) from None
+    plan = resolve_plan(spec, None)
+    values = placeholders(spec, plan, train=data.train, validation=data.validation, artifacts=ARTIFACTS)
+    for note in not_exported(spec):
+        say(note)
+    environment = settings.environment_paths.get(spec.environment)
+    return command_script(
+        spec, values, nodes=nodes, python=sys.executable, run=run, code=str(code.resolve()),
+        library=str(Path(hora.__file__).parent),
+        bin_dir=str(Path(sys.executable).parent) if environment is None else f"{environment}/bin",
+    )  # fmt: skip
+
+
+def _settings_here() -> "Settings":
+    """The settings of this environment, which the job gets too. Raises `HoraError`."""
     from pydantic import ValidationError
 
     from hora.errors import HoraError
-    from jobs.lifecycle.admission import missing_paths, unsupported
-    from jobs.lifecycle.site_policy import site_policy
     from jobs.runtime.settings import Settings, in_sentences
 
     try:
-        site = site_policy(Settings())
+        return Settings()
     except ValidationError as error:
         raise HoraError(in_sentences(error)) from None
+
+
+def _problems_here(spec: "Spec", settings: "Settings") -> "list[FieldProblem]":
+    """What the service would refuse of a spec. Whoever runs a script needs nobody's leave for own code."""
+    from dataclasses import replace
+
+    from jobs.lifecycle.admission import missing_paths, unsupported
+    from jobs.lifecycle.site_policy import site_policy
+
+    site = replace(site_policy(settings), runs_code=True, installs_requirements=True)
     return unsupported(spec, site) or missing_paths(spec, site)

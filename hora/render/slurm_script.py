@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 
 from jobs.model.catalog import DATASETS
 from jobs.model.dataset_names import is_versioned
@@ -30,16 +31,26 @@ END
 
 def slurm_script(spec: Spec, *, nodes: int, python: str, run: str) -> str:
     """The script for a spec without `problems_alone`. `run` is a text that no other script has."""
-    slug = _NOT_IN_FILE_NAMES.sub("-", spec.name)[:_LONGEST_NAME].strip("-.") or "job"
-    name = f"hora-{slug}-{run}"
+    name = script_name(spec, run)
     return _SCRIPT.format(
-        options="\n".join(f"#SBATCH {option}" for option in _options(spec, name, nodes)),
-        python=shlex.quote(python), name=name,
+        options=sbatch_lines(sbatch_options(spec, name, nodes, saves=True)), python=shlex.quote(python), name=name,
         spec=json.dumps(spec.model_dump(mode="json", exclude_unset=True), indent=2),
     )  # fmt: skip
 
 
-def _options(spec: Spec, name: str, nodes: int) -> list[str]:
+def script_name(spec: Spec, run: str) -> str:
+    """The name of the job of Slurm, and of the folder of its run."""
+    slug = _NOT_IN_FILE_NAMES.sub("-", spec.name)[:_LONGEST_NAME].strip("-.") or "job"
+    return f"hora-{slug}-{run}"
+
+
+def sbatch_lines(options: Sequence[str]) -> str:
+    """The options of sbatch at the beginning of a script."""
+    return "\n".join(f"#SBATCH {option}" for option in options)
+
+
+def sbatch_options(spec: Spec, name: str, nodes: int, *, saves: bool) -> list[str]:
+    """The options of sbatch. If it `saves`, it gets a signal before its end."""
     ranks = spec.gpus // nodes
     chosen = [f"--job-name={name}", f"--nodes={nodes}", f"--ntasks-per-node={ranks}"]
     if spec.device != "cpu":
@@ -48,7 +59,8 @@ def _options(spec: Spec, name: str, nodes: int) -> list[str]:
         chosen.append(f"--partition={spec.pool.removeprefix(PREFIX)}")
     if spec.time_limit_s is not None:
         chosen.append(f"--time={slurm_minutes(slurm_time_s(spec.time_limit_s))}")
-    return [*chosen, f"--signal=B:USR2@{LEAVING_S}", "--no-requeue", f"--output={name}-%j.log"]
+    signal = [f"--signal=B:USR2@{LEAVING_S}"] if saves else []
+    return [*chosen, *signal, "--no-requeue", f"--output={name}-%j.log"]
 
 
 def problems_alone(spec: Spec, *, nodes: int) -> list[FieldProblem]:
@@ -85,9 +97,3 @@ def problems_alone(spec: Spec, *, nodes: int) -> list[FieldProblem]:
         message = f"every node gets the same number of ranks, and {spec.gpus} gpus do not divide by {nodes} nodes"
         problems.append(FieldProblem("--nodes", message, str(nodes)))
     return problems
-
-
-def needs_service(document: dict[str, object]) -> list[FieldProblem]:
-    """The fields of a document that make it one for the service, whatever they say."""
-    message = "code of your own runs only in the service: use `hora run` or `hora submit`"
-    return [FieldProblem(field, message) for field in ("code", "command") if document.get(field) is not None]

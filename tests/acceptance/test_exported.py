@@ -135,6 +135,37 @@ def test_a_run_that_is_complete_is_not_trained_again(trained: Exported) -> None:
     assert not (trained.folder / "attempt-3").exists()
 
 
+OWN_CODE = """
+import os, sys
+import horovod.tensorflow as hvd
+from hora import run
+
+hvd.init()
+run.report(step=1, size=hvd.size())
+with open(f"{sys.argv[1]}/{hvd.rank()}", "w") as file:
+    print(os.environ["MASTER_ADDR"], os.environ["MY"], sys.argv[2], run.size, file=file)
+"""
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_own_code_is_exported_with_its_command_and_environment(cluster: Slurm, tmp_path: Path, nodes: int) -> None:
+    (tmp_path / "train.py").write_text(OWN_CODE)
+    command = ["python", "train.py", "{artifacts}", "it's {learning_rate}"]
+    spec = {"code": ".", "command": command, "gpus": 2, "lr_scaling": "linear", "env": {"MY": "a  b"}}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    script = tmp_path / "train.sh"
+    exported = hora_process(tmp_path / "home", "export", str(tmp_path / "spec.json"), "--slurm", "--nodes", str(nodes))
+    script.write_text(exported.stdout)
+    job = Exported(cluster, script)
+    number = job.submit()
+    assert job.end(number) == "COMPLETED", job.output(number)
+    assert "report: step=1 size=2" in job.output(number)
+    left = sorted(path for path in tmp_path.glob("hora-*/artifacts/*"))
+    assert [(path.name, path.read_text()) for path in left] == [
+        (str(rank), "n1 a  b it's 0.002 2\n") for rank in range(2)
+    ]
+
+
 def test_an_imported_run_is_a_job_with_what_its_files_say(trained: Exported, stack: Stack, client: Service) -> None:
     first, again = (hora_process(stack.home, "import", str(trained.folder)) for _ in range(2))
     job_id = first.stdout.strip()

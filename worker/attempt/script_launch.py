@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from jobs.data.code import CodeNotFound, pieces_of
 from jobs.data.resolving import sizes_in
+from jobs.data.script_data import NoSuchData, ScriptData, script_data
 from jobs.db.engine import Sessions
 from jobs.db.tables import Host, Slot
 from jobs.model.documents import knows_batch
@@ -32,7 +33,6 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling.pools import PoolNode
 from worker.attempt.code_folder import BadCode, hand_over, library_folder, unpack_code
 from worker.attempt.paths import AttemptPaths
-from worker.attempt.script_data import NoSuchData, ScriptData, script_data
 
 _GB = 1e9
 _SHARE_OF_MEMORY = 0.9  # of a host, for the scripts of all its slots

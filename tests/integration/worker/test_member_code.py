@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.data.script_data import ScriptData
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
 from tests.integration.jobs.code_rows import packed
@@ -18,7 +19,6 @@ from worker.attempt.layout import HostShare, Layout
 from worker.attempt.member_connection import MemberFailed
 from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.script_data import ScriptData
 from worker.attempt.script_launch import CodeOfMember, script_launch
 from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of

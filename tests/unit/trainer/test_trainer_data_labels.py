@@ -190,8 +190,8 @@ def survey_of(*labels: str | int) -> Survey:
         ((1, 3), ("0", "1", "2", "3"),  # a number may be unused
          "Labels run from 1 to 3; classes 0, 2 have no samples. Every number from 0 on is a class."),
         (range(1, 13), tuple(map(str, range(13))),
-         "Labels run from 1 to 12; class 0 has no samples. Classes are numbered from 0: subtract 1 from the labels for "
-         "12 classes instead of 13."),
+         ("Labels run from 1 to 12; class 0 has no samples. Classes are numbered from 0: subtract 1 from the labels "
+          "for 12 classes instead of 13.")),
     ],
 )  # fmt: skip
 def test_strings_become_sorted_classes_and_an_integer_is_the_number_of_its_class(

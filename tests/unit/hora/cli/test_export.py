@@ -36,12 +36,26 @@ def test_the_script_goes_to_standard_output(spec: str, capsys: pytest.CaptureFix
     assert len(scripts) == 2  # each has a folder of its own
 
 
+def test_own_code_is_exported_with_its_folder(tmp_path: Path, spec: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "train.py").write_text("")
+    own = tmp_path / "own.yaml"
+    own.write_text("code: .\ncommand: [python, train.py, '{params.lr}']\nparams: {lr: 3}\ngpus: 2\n")
+    assert main(["export", str(own), "--slurm"]) == 0
+    script, told = capsys.readouterr()
+    assert f"code=${{HORA_CODE_FOLDER:-{tmp_path}}}\n" in script
+    assert script.endswith(" sh python train.py 3\n")
+    assert "Not exported: params: " in told
+    assert "# Not exported: params: " in script
+    assert "code: only the service has this archive" in refused(
+        capsys, str(own), "--slurm", "--set", f"code={'a' * 64}"
+    )
+    assert "dataset.source: " in refused(capsys, str(own), "--slurm", "--set", "dataset=/data/chips")
+
+
 def test_a_wrong_spec_is_refused_as_by_submit(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "epochs: " in refused(capsys, spec, "--slurm", "--set", "epochs=0")
     assert "cannot be read" in refused(capsys, "/nowhere/spec.yaml", "--slurm")
     assert "no such model; there are: lenet5" in refused(capsys, spec, "--slurm", "--set", "model=lenet6")
     assert "HORA_DATA_ROOTS is not set" in refused(capsys, spec, "--slurm", "--set", "dataset=/data/chips")
-    # Code is refused before it is looked for.
-    assert "code: code of your own runs only in the service" in refused(capsys, spec, "--slurm", "--set", "code=.")
     assert "give --slurm" in refused(capsys, spec)
     assert "'--nodes'" in refused(capsys, spec, "--slurm", "--nodes", "0")

@@ -1,6 +1,5 @@
 """The batch script of an exported spec: what it asks for, that nothing breaks out of it, and what is refused."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -9,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from hora.render.slurm_script import needs_service, problems_alone, slurm_script
+from hora.render.slurm_command import ARTIFACTS, command_script, not_exported, problems_of_code
+from hora.render.slurm_script import problems_alone, slurm_script
+from jobs.model.plan import resolve_plan
+from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec, parse_spec, spec_from
 
 
@@ -113,6 +115,51 @@ def test_what_needs_the_service_is_refused(fields: dict[str, Any], nodes: int, f
     assert problem.field == field
     assert message in problem.message
     fine = spec(gpu_model="a100", pool="slurm:main", model={"name": "resnet50", "weights": "imagenet"})
-    assert problems_alone(fine, nodes=4) == needs_service(json.loads(fine.model_dump_json())) == []
-    own_code = {"code": ".", "command": ["python"], "gpus": 1}
-    assert [problem.field for problem in needs_service(own_code)] == ["code", "command"]
+    assert problems_alone(fine, nodes=4) == []
+
+
+OWN_CODE: dict[str, Any] = {
+    "code": "0" * 64,
+    "command": ["python", "train.py", "--lr={learning_rate}", "{artifacts}/it's $m", "$(touch broken)"],
+    "gpus": 4, "batch_size": 16, "learning_rate": 0.001, "lr_scaling": "linear", "env": {"MY": "a 'b' $(touch broken)"},
+}  # fmt: skip
+
+
+def test_the_script_of_own_code_runs_its_command_with_the_plan_and_the_environment(tmp_path: Path) -> None:
+    spec = spec_from(OWN_CODE)
+    code, python = tmp_path / "my $(touch broken) code", tmp_path / "python"
+    code.mkdir()
+    for name, says in (
+        ("python", 'printf "%s\\n" "$PWD" "$MY" "$PATH" "$MASTER_ADDR" "$@"'),
+        ("scontrol", "echo n1; echo n2"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{says}\n")
+        (tmp_path / name).chmod(0o755)
+    values = placeholders(spec, resolve_plan(spec, None), train=None, validation=None, artifacts=ARTIFACTS)
+    places = {"python": str(python), "code": str(code), "library": "/opt/hora", "bin_dir": "/opt/env/bin"}
+    text = command_script(spec, values, nodes=2, run="1a2b3c4d", **places)
+    assert options(text)[:5] == [
+        "--ntasks=4", "--job-name=hora-job-1a2b3c4d", "--nodes=2", "--ntasks-per-node=2", "--gres=gpu:2",
+    ]  # fmt: skip
+    variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_ID": "7"}
+    variables |= {"SLURM_NTASKS": "4", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n[1-2]"}
+    run = ["sh", "-c", text]
+    printed = subprocess.check_output(run, env=variables, cwd=tmp_path, text=True).splitlines()
+    assert printed[:4] == [str(code), "a 'b' $(touch broken)", f"/opt/env/bin:{variables['PATH']}", "n1"]
+    launcher = "-P -m worker.horovodrun --slurm-job 7 -np 4 -H n1:2,n2:2 --gloo --disable-cache sh -c"
+    assert " ".join(printed[4:]).startswith(launcher)
+    artifacts = f"{tmp_path}/hora-job-1a2b3c4d/artifacts"
+    assert printed[-5:] == ["python", "train.py", "--lr=0.004", f"{artifacts}/it's $m", "$(touch broken)"]
+    assert Path(artifacts).is_dir()
+    assert list(tmp_path.rglob("broken")) == []
+    other = subprocess.run(run, env=variables | {"SLURM_NTASKS": "2"}, capture_output=True, text=True, check=False)
+    assert (other.returncode, "for 4 ranks, and Slurm gave 2 tasks" in other.stderr) == (1, True)
+
+
+def test_what_of_own_code_stays_behind_is_said() -> None:
+    more = {"params": {"lr": 1}, "requirements": ["einops"], "early_stopping": {"monitor": "loss"}, "dataset": "data"}
+    notes = not_exported(spec_from(OWN_CODE | more))
+    assert [note.split(":")[1].strip() for note in notes] == ["requirements", "params", "dataset", "early_stopping"]
+    assert not_exported(spec_from(OWN_CODE)) == []
+    (problem,) = problems_of_code(spec_from(OWN_CODE | {"environment": "empty"}))
+    assert problem.field == "environment"

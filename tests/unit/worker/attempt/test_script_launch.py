@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from jobs.data.script_data import NoSuchData, ScriptData, script_data
 from jobs.model.launch import ScriptLaunch
 from jobs.model.plan import DatasetSizes
 from jobs.model.spec import DatasetSpec, Spec, spec_from
@@ -12,7 +13,6 @@ from jobs.model.states import EndReason
 from jobs.runtime.settings import Settings
 from worker.attempt.code_folder import library_folder
 from worker.attempt.paths import AttemptPaths, paths_of
-from worker.attempt.script_data import NoSuchData, ScriptData, script_data
 from worker.attempt.script_launch import (
     CannotRunScript,
     environment_folders,

@@ -1,4 +1,6 @@
-"""Where a script finds its data on this host: the paths of the parts, which it may read. Used by the launcher.
+"""Where a script finds its data on this host: the paths of the parts, which it may read.
+
+Used by the launcher, and by `hora export`.
 
 The rules are those of `trainer.data` for links and data roots. But nothing is opened: a script reads the data itself.
 
