@@ -7,7 +7,7 @@ formats      how it is stored, and who reads it
 registered   datasets with a name; npz, idx, cifar: files of arrays; synthetic: generated images
 images       folders of images
 image_files  the files of such a folder; headers: the kind and size of an encoded image; decode: images to pixels
-arrays       collections in memory; resize: to another size
+arrays       collections in memory; resize: to another size; pixels: which size raw values may have
 indexed      parts whose samples are read by number; shuffling: which samples come when
 parquet      parts that are streamed; cache: raw files kept on local disk
 tfrecord     records of examples, read by their numbers; moments: mean and deviation of columns

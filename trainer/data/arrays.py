@@ -11,6 +11,7 @@ from trainer.data.images.resize import reader_of_shape
 from trainer.data.indexed import ArrayReader, IndexedPart
 from trainer.data.interfaces import Features, Labels, Normalization, Selection, Shape, Survey, Target
 from trainer.data.moments import Moments
+from trainer.data.pixels import CHANNELS, why_no_image
 from trainer.data.shuffling import selected
 from trainer.data.targets import as_targets
 from trainer.errors import BadData
@@ -131,12 +132,9 @@ def _as_features(values: Values, *, name: str, image_size: tuple[int, int] | Non
 
 def _as_images(table: Values, image_size: tuple[int, int], *, name: str) -> Values:
     channels, rest = divmod(table.shape[1], image_size[0] * image_size[1])
-    if rest or channels not in {1, 3}:
-        size = "x".join(map(str, image_size))
-        raise BadData(
-            f"dataset.image_size: {name} has rows of {table.shape[1]} values, which are no {size} images of 1 or 3 "
-            "channels"
-        )
+    if rest or channels not in CHANNELS:
+        why = why_no_image({table.shape[1]}, image_size, unit="values")
+        raise BadData(f"dataset.image_size: a row of {name} is no such image: {why}")
     return table.reshape(-1, *image_size, channels)
 
 

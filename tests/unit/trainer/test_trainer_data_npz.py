@@ -155,7 +155,9 @@ def test_archives_that_cannot_be_trained_on_are_bad_data(
 
 
 def test_table_that_does_not_fit_image_size_is_bad_data(tmp_path: Path) -> None:
-    sentence = "dataset.image_size: a.npz, x has rows of 32 values, which are no 4x4 images of 1 or 3 channels"
+    sentence = (
+        "dataset.image_size: a row of a.npz, x is no such image: it has 32 values, and 4x4 is 16 values with 1 channel"
+    )
     with pytest.raises(BadData, match=sentence):
         opened(tmp_path, {"image_size": [4, 4]}, x=IMAGES.reshape(10, 32), y=LABELS[:10])
 

@@ -124,18 +124,39 @@ def test_damaged_images_are_replaced_in_training_and_do_not_count_in_evaluation(
 
 
 @pytest.mark.parametrize("channel", [1, 3])
-@pytest.mark.parametrize("type_", ["binary", "fixed"])
+@pytest.mark.parametrize("type_", ["binary", "fixed", "list"])
 def test_raw_pixels_become_images_only_when_image_size_fits(tmp_path: Path, channel: int, type_: str) -> None:
-    contents = [pixels(number, channel).tobytes() for number in range(20)]
-    column = pa.array(contents, pa.binary() if type_ == "binary" else pa.binary(len(contents[0])))
+    contents: list[Any] = [pixels(number, channel).tobytes() for number in range(20)]
+    length = len(contents[0])
+    types = {"binary": pa.binary(), "fixed": pa.binary(length), "list": pa.list_(pa.uint8())}
+    column = pa.array(map(list, contents) if type_ == "list" else contents, types[type_])
     write(tmp_path / "a.parquet", pa.table({"pixels": column, "label": [0, 1] * 10}), [20])
     images, labels = trained(tmp_path, "a.parquet", 20, 5, image_size=SIZE)
     assert images.shape == (20, *SIZE, channel)
     assert (images[:, 0, 0, 0] % 2 == labels).all()
-    sentence = "first value of the column 'pixels' is not a JPEG, .*set dataset.image_size to their height and width"
-    for fields in ({}, {"image_size": (6, 9)}):
-        with pytest.raises(BadData, match=sentence):
-            part("a.parquet", tmp_path, **fields)
+    fitting = "[6, 8] with 1 channel or [4, 4] with 3 channels" if channel == 1 else "[12, 12] with 1 channel or [6, 8]"
+    of_size = f"it has {length} bytes, and 6x9 is 54 bytes with 1 channel, or 162 with 3; {fitting}"
+    cases = {(6, 9): f"correct dataset.image_size, which must be their height and width: {of_size}"}
+    if type_ != "list":
+        cases[None] = f"set dataset.image_size to their height and width: it has {length} bytes; {fitting}"
+    for size, advice in cases.items():
+        with pytest.raises(BadData) as refused:
+            part("a.parquet", tmp_path, **({"image_size": size} if size else {}))
+        assert "first value of the column 'pixels' is not a JPEG, PNG" in str(refused.value)
+        assert f"if it is raw pixels, {advice}" in str(refused.value)
+
+
+def test_lists_of_bytes_without_an_image_size_are_rows_of_a_table(tmp_path: Path) -> None:
+    rows = [[number, 255, 7] for number in range(20)]
+    column = pa.array(rows, pa.list_(pa.uint8()))
+    write(tmp_path / "a.parquet", pa.table({"x": column, "label": [0, 1] * 10}), [7, 13])
+    features, labels = trained(tmp_path, "a.parquet", 20, 5)
+    assert sorted(features.tolist()) == rows
+    assert (features[:, 0] % 2 == labels).all()
+    uneven = pa.table({"x": pa.array([[1], [1, 2]] * 10, pa.list_(pa.uint8())), "label": [0, 1] * 10})
+    write(tmp_path / "b.parquet", uneven, [20])
+    with pytest.raises(BadData, match="they have 1 to 2 bytes, and raw pixels have as many in each sample"):
+        part("b.parquet", tmp_path)
 
 
 def test_column_named_image_is_chosen_among_several(tmp_path: Path) -> None:

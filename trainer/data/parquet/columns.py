@@ -81,8 +81,10 @@ def columns_of(
     others = {name: type_ for name, type_ in features.items() if kind == "table" and not _is_numbers(type_)}
     if others:
         listed = ", ".join(f"{name!r} ({type_})" for name, type_ in others.items())
-        or_texts = ", or name the column of texts in dataset.text" if any(map(is_text, others.values())) else ""
-        raise BadData(f"neither numbers nor images: {listed}: leave such columns out of the files{or_texts}")
+        otherwise = ", or name the column of texts in dataset.text" if any(map(is_text, others.values())) else ""
+        if any(map(_is_list_of_numbers, others.values())):
+            otherwise += ", or write lists of numbers with a fixed size, such as pa.list_(pa.float32(), 784)"
+        raise BadData(f"neither numbers nor images: {listed}: leave such columns out of the files{otherwise}")
     if not features:
         raise BadData(f"there is no column of numbers, images or texts beside the label {label!r}")
     return Columns(label, fitting_task, label_kind, tuple(features), kind, features)
@@ -124,7 +126,18 @@ def contents_of(batch: pa.RecordBatch, columns: Columns) -> Features:
     if pa.types.is_struct(values.type):
         values = pc.struct_field(values, "bytes")
     _check_filled(values, name)
+    if is_bytes_in_list(values.type):
+        return _bytes_of_lists(values, name)
     contents: Features = values.to_numpy(zero_copy_only=False)
+    return contents
+
+
+def _bytes_of_lists(values: pa.Array, name: str) -> Features:
+    flat = values.flatten()
+    _check_filled(flat, name)
+    joined, ends = flat.to_numpy().tobytes(), np.cumsum(values.value_lengths().to_numpy(zero_copy_only=False))
+    contents = np.empty(len(values), np.dtype(object))
+    contents[:] = [joined[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     return contents
 
 
@@ -179,17 +192,27 @@ def _image_column(fields: Mapping[str, pa.DataType]) -> dict[str, pa.DataType] |
     return candidates or None
 
 
+def is_bytes_in_list(type_: pa.DataType) -> bool:
+    """Whether a column has its bytes as lists of uint8, of any length."""
+    return bool((pa.types.is_list(type_) or pa.types.is_large_list(type_)) and type_.value_type == pa.uint8())
+
+
 def _is_bytes(type_: pa.DataType) -> bool:
     if pa.types.is_struct(type_):  # as the datasets of Hugging Face have it
         place = type_.get_field_index("bytes")
         return bool(place >= 0 and _is_bytes(type_.field(place).type))
     of_one_size = pa.types.is_fixed_size_binary(type_) and not pa.types.is_decimal(type_)
-    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or of_one_size)
+    in_one = pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or of_one_size
+    return bool(in_one or is_bytes_in_list(type_))
 
 
 def _is_numbers(type_: pa.DataType) -> bool:
     value_type = type_.value_type if pa.types.is_fixed_size_list(type_) else type_
     return bool(pa.types.is_integer(value_type) or pa.types.is_floating(value_type) or pa.types.is_boolean(value_type))
+
+
+def _is_list_of_numbers(type_: pa.DataType) -> bool:
+    return bool((pa.types.is_list(type_) or pa.types.is_large_list(type_)) and _is_numbers(type_.value_type))
 
 
 def _width(type_: pa.DataType) -> int:

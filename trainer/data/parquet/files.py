@@ -165,7 +165,9 @@ def _bytes_of(group: Any, columns: Columns) -> tuple[int, int]:
         return of_numbers, 0
     chunks = [group.column(place) for place in range(group.num_columns)]
     in_file: int = sum(
-        chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == columns.projection[1]
+        chunk.total_uncompressed_size
+        for chunk in chunks
+        if f"{chunk.path_in_schema}.".startswith(f"{columns.projection[1]}.")  # of a list its elements
     )
     objects = in_file + rows * _OBJECT_BYTES
     return (max(of_numbers, objects), objects) if columns.kind == "text" else (objects, 0)

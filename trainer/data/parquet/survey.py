@@ -21,17 +21,17 @@ from trainer.data.classes import MOST_CLASSES
 from trainer.data.images.headers import Damaged, check
 from trainer.data.interfaces import Shape, Sums, Survey
 from trainer.data.moments import Moments
-from trainer.data.parquet.columns import Columns, contents_of, table_of, texts_of
+from trainer.data.parquet.columns import Columns, contents_of, is_bytes_in_list, table_of, texts_of
 from trainer.data.parquet.files import GroupReader, RowGroup, Store
 from trainer.data.parquet.labels import count_labels, targets_of
 from trainer.data.parquet.shuffling import Mask
+from trainer.data.pixels import CHANNELS, if_pixels, why_no_image
 from trainer.data.texts import check_words, count_words
 from trainer.errors import BadData
 
 _LOOKED_AT = 16  # images
 _MEASURED_GROUPS, _MEASURED_ROWS = 8, 8192  # of a table, for its normalization; rows of each row group
 _COUNTED_BYTES, _COUNTED_GROUPS = 128 * 2**20, 64  # of larger texts, for the vocabulary
-_CHANNELS = (1, 3)
 
 
 def surveyed(
@@ -160,10 +160,9 @@ def _table_shape(width: int, image_size: tuple[int, int] | None, *, name: str) -
         return (width,)
     height, across = image_size
     channel, rest = divmod(width, height * across)
-    if rest or channel not in _CHANNELS:
-        raise BadData(
-            f"dataset.image_size: a row of {name} has {width} numbers, not {height}x{across} or three times that"
-        )
+    if rest or channel not in CHANNELS:
+        why = why_no_image({width}, image_size, unit="numbers")
+        raise BadData(f"dataset.image_size: a row of {name} is no such image: {why}")
     return height, across, channel
 
 
@@ -186,12 +185,15 @@ def _looked_at(
     if shapes:
         return sorted(set(shapes)), "contents"
     lengths = {len(content) for content in contents}
-    for channel in _CHANNELS:
+    for channel in CHANNELS:
         if image_size is not None and lengths == {image_size[0] * image_size[1] * channel}:
             return [(*image_size, channel)], "pixels"
+    if image_size is None and len(lengths) == 1 and is_bytes_in_list(columns.types[columns.features[0]]):
+        return [(*lengths,)], "pixels"  # a row of a table
+    why = why_no_image(lengths, image_size, unit="bytes")
     raise BadData(
-        f"{group.name}: its first value of the column {columns.features[0]!r} {first_damage}; if it is raw pixels, set "
-        f"dataset.image_size to their height and width: it has {len(contents[0])} bytes"
+        f"{group.name}: its first value of the column {columns.features[0]!r} {first_damage}; {if_pixels(image_size)}: "
+        f"{why}"
     )
 
 

@@ -16,6 +16,7 @@ from trainer.data.classes import MOST_CLASSES
 from trainer.data.images.headers import Damaged, check
 from trainer.data.interfaces import Indices, Labels, Shape, Sums, Survey, Target
 from trainer.data.moments import Moments
+from trainer.data.pixels import CHANNELS, if_pixels, why_no_image
 from trainer.data.tfrecord.records import HEADER_BYTES, TAIL_BYTES
 from trainer.errors import BadData
 
@@ -135,15 +136,13 @@ class Look:
             _shape_of(image)
         except Damaged as damaged:
             height, width = self._image_size or (0, 0)
-            for channels in (1, 3):
+            for channels in CHANNELS:
                 if len(image) == height * width * channels > 0:
                     self._shapes.add((height, width, channels))
                     return "pixels"
             if image[:1] not in {b"\xff", b"\x89", b"B", b"G"}:
-                raise BadData(
-                    f"{name}: its image {damaged}; if it is raw pixels, set dataset.image_size to their height and"
-                    f" width: it has {len(image)} bytes"
-                ) from None
+                why = why_no_image({len(image)}, self._image_size, unit="bytes")
+                raise BadData(f"{name}: its image {damaged}; {if_pixels(self._image_size)}: {why}") from None
         return "contents"
 
 
