@@ -142,7 +142,7 @@ def test_the_index_of_pandas_is_not_a_feature_and_huge_values_are_not_infinite(t
         ({"x": X, "label": range(20)}, "a.parquet: more than 10 different labels in the column 'label': is it a la"),
         ({"label": LABEL}, "a.parquet: there is no column of numbers, images or texts beside the label 'label'"),
         ({"x": X, "s": ["a"] * 20, "label": LABEL}, "a.parquet: neither numbers nor images: 's' .string.: leave such"),
-        ({"x": pa.array([[1.0]] * 20), "label": LABEL}, "nor images: 'x' .list<.*double>.: leave.*write lists of numbers with a fixed"),
+        ({"x": pa.array([[1.0]] * 20), "label": LABEL}, "'x' .list<.*double>.: leave.* with a fixed size"),
         ({"x": pa.concat_arrays([X[1:], NO]), "label": LABEL}, "row group 0 of a.parquet: the column 'x' has empty"),
         ({"y": X, "x": pa.array([np.nan] * 20), "label": LABEL}, "row group 0 of a.parquet: the column 'x' has values"),
         ({"x": pa.array([1e300] * 20), "y": X, "label": LABEL}, "the column 'x' has values that .* or beyond float32"),
