@@ -111,7 +111,12 @@ def test_a_job_shows_its_class_names_but_lists_do_not(api: TestClient, submit_jo
     with sessions.begin() as session:
         store.touch(session, job_id, dataset=DATA, classes=["cracked", "whole"])
 
-    data = DATA | {"task": "classification", "targets": 0, "words": None}  # of a worker that names only classes
+    data = DATA | {
+        "task": "classification",
+        "targets": 0,
+        "words": None,
+        "warnings": [],
+    }  # of a worker that names only classes
     assert api.get(f"/v1/jobs/{job_id}").json()["dataset"] == data | {"classes": ["cracked", "whole"]}
     (listed,) = api.get("/v1/jobs").json()["items"]
     assert listed["dataset"] == data | {"classes": None}
