@@ -93,8 +93,12 @@ def _script_of_command(spec: "Spec", code: Path, settings: "Settings", *, nodes:
     for note in not_exported(spec):
         say(note)
     environment = settings.environment_paths.get(spec.environment)
+    given = {
+        "spec": spec.model_dump(mode="json"), "plan": plan.model_dump(mode="json"),
+        "train": data.train, "validation": data.validation,
+    }  # fmt: skip
     return command_script(
-        spec, values, nodes=nodes, python=sys.executable, run=run, code=str(code.resolve()),
+        spec, values, given, nodes=nodes, python=sys.executable, run=run, code=str(code.resolve()),
         library=str(Path(hora.__file__).parent),
         bin_dir=str(Path(sys.executable).parent) if environment is None else f"{environment}/bin",
     )  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import functools
 import json
-import os
 import sys
 import time
 import weakref
@@ -27,7 +26,7 @@ Sums = Iterable["tuple[int, float, float]"]
 class _State:
     """What this process does and has done."""
 
-    is_watching = "HORA_RUN_FILE" in os.environ and os.environ.get("HOROVOD_SIZE", "1") != "1"
+    compares = True
     averages = False  # whether it has averaged anything
     optimizers = 0  # that have numbers
     kept: Any = None  # the last optimizer that told its weights, if they are few
@@ -41,12 +40,14 @@ def compare_weights(wanted: bool) -> None:
 
     Without a call it does, for models of Keras and PyTorch, and ranks whose weights differ at the end fail the job.
     """
-    _State.is_watching = _State.is_watching and bool(wanted)
+    _State.compares = bool(wanted)
 
 
 def is_watching() -> bool:
     """Whether anybody compares the weights of this process with others."""
-    return _State.is_watching
+    from hora.run.given import is_inside, size
+
+    return _State.compares and is_inside and size > 1
 
 
 class Steps:
@@ -71,7 +72,7 @@ class Steps:
     def tell(self, *, least_growth: float = 1.0) -> None:
         """Tell the weights as they are now, if there were so many times more steps than before. It fails no script."""
         optimizer = self._optimizer()
-        if not _State.is_watching or self._number is None or optimizer is None:
+        if not _State.compares or self._number is None or optimizer is None:
             return
         try:
             step = self._count(optimizer)

@@ -3,6 +3,7 @@
 Called by `hora export`.
 """
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -34,8 +35,13 @@ fi
 each=$((SLURM_NTASKS / SLURM_JOB_NUM_NODES))
 hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed "s/$/:$each/" | paste -sd, -)
 network=$([ "$SLURM_JOB_NUM_NODES" -gt 1 ] || echo --network-interfaces lo)
-mkdir -p "$folder/artifacts" "$folder/lib" && ln -sfn {library} "$folder/lib/hora" && cd "$code" || exit 1
+mkdir -p "$folder/artifacts" "$folder/lib" && ln -sfn {library} "$folder/lib/hora" &&
+  ln -sfn {library}/hooks/sitecustomize.py "$folder/lib/sitecustomize.py" && cd "$code" || exit 1
+cat > "$folder/run.json" <<'END'
+{given}
+END
 {exports}export PATH={bin_dir}:"$PATH" PYTHONPATH="$folder/lib" PYTHONUNBUFFERED=1
+export HORA_RUN_FILE="$folder/run.json" HORA_ARTIFACTS="$folder/artifacts"
 export MASTER_ADDR="${{hosts%%:*}}" MASTER_PORT=29500
 
 exec "$python" -P -m worker.horovodrun --slurm-job "$SLURM_JOB_ID" -np {ranks} -H "$hosts" $network --gloo \\
@@ -44,12 +50,21 @@ exec "$python" -P -m worker.horovodrun --slurm-job "$SLURM_JOB_ID" -np {ranks} -
 
 
 def command_script(
-    spec: Spec, values: Mapping[str, Any], *, nodes: int, python: str, run: str, code: str, library: str, bin_dir: str
+    spec: Spec,
+    values: Mapping[str, Any],
+    given: Mapping[str, Any],
+    *,
+    nodes: int,
+    python: str,
+    run: str,
+    code: str,
+    library: str,
+    bin_dir: str,
 ) -> str:
     """The script that runs the command of a spec of own code, as it runs in the service.
 
-    `values` are those of its placeholders, with `ARTIFACTS` for that folder. `code` is the folder, `library` that of
-    the package `hora`, and `bin_dir` has the programs of the environment.
+    `values` are those of its placeholders, with `ARTIFACTS` for that folder, and `given` is what `hora.run` knows.
+    `code` is the folder, `library` that of the package `hora`, and `bin_dir` has the programs of the environment.
     """
     name = script_name(spec, run)
     variables = spec.env | ({"CUDA_VISIBLE_DEVICES": "-1"} if spec.device == "cpu" else {})
@@ -59,7 +74,7 @@ def command_script(
         notes="".join(f"# {note}\n" for note in not_exported(spec)),
         python=shlex.quote(python), code=shlex.quote(code), name=name, ranks=spec.gpus, library=shlex.quote(library),
         exports="".join(f"export {variable}={shlex.quote(text)}\n" for variable, text in variables.items()),
-        bin_dir=shlex.quote(bin_dir), rank=shlex.quote(_RANK),
+        bin_dir=shlex.quote(bin_dir), given=json.dumps(given), rank=shlex.quote(_RANK),
         command=command.replace(ARTIFACTS, """'"$folder/artifacts"'"""),
     )  # fmt: skip
 
@@ -70,14 +85,12 @@ def not_exported(spec: Spec) -> list[str]:
     if spec.requirements is not None:
         asked = "of requirements.txt" if isinstance(spec.requirements, str) else " ".join(spec.requirements)
         notes.append(f"requirements: install these packages into the environment first: {asked}")
-    if spec.params:
-        notes.append("params: only placeholders of the command have them; run.params, run.spec and run.plan are empty")
-    if spec.dataset is not None:
-        notes.append("dataset: only placeholders of the command have its paths; run.dataset is empty")
     if spec.early_stopping is not None:
         notes.append("early_stopping: run.should_stop() never becomes true")
     if spec.alerts:
         notes.append("alerts: nobody reads the metrics and the log")
+    if spec.gpus > 1:
+        notes.append("a comparison of weights: nobody says so if the ranks average nothing")
     return [f"Not exported: {note}." for note in notes]
 
 

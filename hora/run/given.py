@@ -30,7 +30,7 @@ def _variable(*names: str) -> int | None:
 
 
 values = _run_file()
-is_inside = bool(values)
+is_inside = "channel" in values  # to the rank that watches: an exported script has none
 spec: dict[str, Any] = values.get("spec", {})
 plan: dict[str, Any] = values.get("plan", {})
 params: dict[str, Any] = spec.get("params", {})
@@ -43,6 +43,6 @@ dataset = Dataset(values.get("train"), values.get("validation"))
 @functools.cache
 def artifacts_folder() -> Path:
     """The folder for files to keep. It is made when somebody asks for it."""
-    folder = Path(values.get("artifacts", "artifacts")).absolute()
+    folder = Path(values.get("artifacts") or os.environ.get("HORA_ARTIFACTS", "artifacts")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

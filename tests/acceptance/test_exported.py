@@ -138,12 +138,19 @@ def test_a_run_that_is_complete_is_not_trained_again(trained: Exported) -> None:
 OWN_CODE = """
 import os, sys
 import horovod.tensorflow as hvd
+import keras
+import numpy as np
 from hora import run
 
 hvd.init()
 run.report(step=1, size=hvd.size())
-with open(f"{sys.argv[1]}/{hvd.rank()}", "w") as file:
-    print(os.environ["MASTER_ADDR"], os.environ["MY"], sys.argv[2], run.size, file=file)
+model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, kernel_initializer="ones")])
+model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(run.params["rate"])), "mse")
+model.fit(np.ones((4, 1)), np.full((4, 1), hvd.rank()), verbose=0)  # averages with Keras 3 there too
+assert sys.argv[1] == str(run.artifacts)
+with open(f"{run.artifacts}/{hvd.rank()}", "w") as file:
+    weight = round(float(model.get_weights()[0][0, 0]), 5)
+    print(os.environ["MASTER_ADDR"], os.environ["MY"], sys.argv[2], run.size, weight, file=file)
 """
 
 
@@ -151,7 +158,14 @@ with open(f"{sys.argv[1]}/{hvd.rank()}", "w") as file:
 def test_own_code_is_exported_with_its_command_and_environment(cluster: Slurm, tmp_path: Path, nodes: int) -> None:
     (tmp_path / "train.py").write_text(OWN_CODE)
     command = ["python", "train.py", "{artifacts}", "it's {learning_rate}"]
-    spec = {"code": ".", "command": command, "gpus": 2, "lr_scaling": "linear", "env": {"MY": "a  b"}}
+    spec = {
+        "code": ".",
+        "command": command,
+        "gpus": 2,
+        "lr_scaling": "linear",
+        "env": {"MY": "a  b"},
+        "params": {"rate": 0.1},
+    }
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     script = tmp_path / "train.sh"
     exported = hora_process(tmp_path / "home", "export", str(tmp_path / "spec.json"), "--slurm", "--nodes", str(nodes))
@@ -162,7 +176,7 @@ def test_own_code_is_exported_with_its_command_and_environment(cluster: Slurm, t
     assert "report: step=1 size=2" in job.output(number)
     left = sorted(path for path in tmp_path.glob("hora-*/artifacts/*"))
     assert [(path.name, path.read_text()) for path in left] == [
-        (str(rank), "n1 a  b it's 0.002 2\n") for rank in range(2)
+        (str(rank), "n1 a  b it's 0.002 2 0.9\n") for rank in range(2)
     ]
 
 

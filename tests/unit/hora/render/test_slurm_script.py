@@ -1,5 +1,6 @@
 """The batch script of an exported spec: what it asks for, that nothing breaks out of it, and what is refused."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -137,7 +138,8 @@ def test_the_script_of_own_code_runs_its_command_with_the_plan_and_the_environme
         (tmp_path / name).chmod(0o755)
     values = placeholders(spec, resolve_plan(spec, None), train=None, validation=None, artifacts=ARTIFACTS)
     places = {"python": str(python), "code": str(code), "library": "/opt/hora", "bin_dir": "/opt/env/bin"}
-    text = command_script(spec, values, nodes=2, run="1a2b3c4d", **places)
+    given = {"spec": {"params": {"it's": "$(touch broken) `touch broken`\nEND\n"}}}
+    text = command_script(spec, values, given, nodes=2, run="1a2b3c4d", **places)
     assert options(text)[:5] == [
         "--ntasks=4", "--job-name=hora-job-1a2b3c4d", "--nodes=2", "--ntasks-per-node=2", "--gres=gpu:2",
     ]  # fmt: skip
@@ -151,6 +153,7 @@ def test_the_script_of_own_code_runs_its_command_with_the_plan_and_the_environme
     artifacts = f"{tmp_path}/hora-job-1a2b3c4d/artifacts"
     assert printed[-5:] == ["python", "train.py", "--lr=0.004", f"{artifacts}/it's $m", "$(touch broken)"]
     assert Path(artifacts).is_dir()
+    assert json.loads(Path(artifacts).with_name("run.json").read_text()) == given
     assert list(tmp_path.rglob("broken")) == []
     other = subprocess.run(run, env=variables | {"SLURM_NTASKS": "2"}, capture_output=True, text=True, check=False)
     assert (other.returncode, "for 4 ranks, and Slurm gave 2 tasks" in other.stderr) == (1, True)
@@ -159,7 +162,9 @@ def test_the_script_of_own_code_runs_its_command_with_the_plan_and_the_environme
 def test_what_of_own_code_stays_behind_is_said() -> None:
     more = {"params": {"lr": 1}, "requirements": ["einops"], "early_stopping": {"monitor": "loss"}, "dataset": "data"}
     notes = not_exported(spec_from(OWN_CODE | more))
-    assert [note.split(":")[1].strip() for note in notes] == ["requirements", "params", "dataset", "early_stopping"]
-    assert not_exported(spec_from(OWN_CODE)) == []
+    assert [note.split(":")[1].strip() for note in notes] == [
+        "requirements", "early_stopping", "a comparison of weights",
+    ]  # fmt: skip
+    assert not_exported(spec_from(OWN_CODE | {"gpus": 1})) == []
     (problem,) = problems_of_code(spec_from(OWN_CODE | {"environment": "empty"}))
     assert problem.field == "environment"
