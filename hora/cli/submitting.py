@@ -20,7 +20,10 @@ def submit_document(
     timeout_s: float | None,
     as_json: bool,
 ) -> None:
-    """Send the archives, and submit a spec that may name them. With `wait` it exits as `watch_job` does."""
+    """Send the archives, and submit a spec that may name them. With `wait` it exits as `watch_job` does.
+
+    A person sees the warnings of a dry run first.
+    """
     from hora.cli.spec_code import send_packed
     from hora.connection import connect
 
@@ -29,6 +32,8 @@ def submit_document(
         if dry_run:
             show_preview(client.dry_run(document), as_json)
             return
+        if not as_json:
+            _say_warnings(client.dry_run(document))
         job = client.submit(document)
         _tell_or_watch(client, job, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
@@ -80,11 +85,17 @@ def submit_clone(client: "Service", job_id: str, changes: "Json", *, dry_run: bo
 
 def show_preview(preview: "Json", as_json: bool) -> None:
     """Show the plan and the expected time of a submission."""
-    from hora.render.quote import preview_table, warning_lines
+    from hora.render.quote import preview_table
 
     if as_json:
         print_json(preview)
         return
     display(preview_table(preview))
+    _say_warnings(preview)
+
+
+def _say_warnings(preview: "Json") -> None:
+    from hora.render.quote import warning_lines
+
     for line in warning_lines(preview):
         say(line)

@@ -31,6 +31,12 @@ def test_submit_and_wait_prints_a_line_an_epoch_and_the_results(submission: subp
     assert not CONTROL.search(submission.stdout + submission.stderr)
 
 
+def test_a_submission_says_what_a_dry_run_warns_of(stack: Stack, client: Service) -> None:
+    done = hora(stack.home, "submit", *SHORT, "--set", 'schedule={"name": "step", "epochs": [30]}')
+    client.cancel(done.stdout.strip())
+    assert "The rate never falls: the schedule's first step is after epoch 30 of 3." in done.stderr
+
+
 def test_show_gives_the_figures_of_the_api(stack: Stack, client: Service, job: Mapping[str, Any]) -> None:
     shown = hora(stack.home, "show", job["id"]).stdout
     rows = {line[:15].strip(): line[15:].strip() for line in shown.splitlines() if line[:1].strip()}

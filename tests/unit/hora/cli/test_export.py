@@ -45,7 +45,7 @@ def test_own_code_is_exported_with_its_folder(tmp_path: Path, spec: str, capsys:
     assert f"code=${{HORA_CODE_FOLDER:-{tmp_path}}}\n" in script
     assert script.endswith(" sh python train.py 3\n")
     assert told.startswith("Not exported: a comparison of weights: ")
-    assert "# Not exported: params: " in script
+    assert "# Not exported: a comparison of weights: " in script
     assert "code: only the service has this archive" in refused(
         capsys, str(own), "--slurm", "--set", f"code={'a' * 64}"
     )
