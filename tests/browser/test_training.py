@@ -55,7 +55,7 @@ def test_a_study_opened_from_the_list_shows_its_speedup_cells_and_findings(page:
     expect(page.get_by_role("region", name="Learning curves").get_by_role("figure")).to_have_count(3)
     cells = page.get_by_role("region", name="Table of cells").get_by_role("row")
     expect(cells).to_have_count(3)  # the headings, and a cell for each number of ranks
-    expect(page.get_by_role("region", name="Findings")).to_contain_text("2 GPUs")
+    expect(page.get_by_role("region", name="Findings")).to_contain_text("2 CPU slots")
 
 
 def test_the_page_of_a_failed_job_begins_with_the_reason(page: Page, scene: Scene) -> None:
