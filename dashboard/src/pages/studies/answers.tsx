@@ -124,7 +124,7 @@ function Reached({ report }: { report: StudyReport }) {
   );
 }
 
-/** The GPU time and the goal of each cell. */
+/** The slot time and the goal of each cell. */
 export function Cost({ report }: { report: StudyReport }) {
   const lines = costLines(report);
   if (lines.length === 0) return null;
@@ -137,7 +137,7 @@ export function Cost({ report }: { report: StudyReport }) {
       </p>
       <PointChart
         title={title}
-        xName="GPU time"
+        xName="slot time"
         yName={label}
         lines={lines}
         isJoined={false}

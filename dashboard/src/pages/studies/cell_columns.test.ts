@@ -110,7 +110,7 @@ test("the goal stands before other figures, and other metrics after them", () =>
       ["values.params.lr", "params.lr", undefined],
       ["repeats", "repeats", undefined],
       ["metrics.val_mae", "val_mae", "goal"],
-      ["gpu_hours", "GPU time", undefined],
+      ["gpu_hours", "slot time", undefined],
       ["metrics.iou", "iou", undefined],
       ["metrics.mae", "mae", undefined],
     ],

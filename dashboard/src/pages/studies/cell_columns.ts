@@ -105,9 +105,9 @@ const FIGURES: readonly Column[] = [
     "Share of the steps' time in allreduce, with the wait for slower ranks; on a GPU also the backward pass",
   ),
   interval("time_to_target_s", "to target", duration, "Training time to the target, if every repeat reached it"),
-  interval("gpu_hours_to_target", "GPU time to target", gpuTime),
-  interval("gpu_hours", "GPU time", gpuTime, "All of the leased time, set-up included"),
-  interval("cost", "cost", threeDigits, "What the GPU time costs by the service's present prices"),
+  interval("gpu_hours_to_target", "slot time to target", gpuTime),
+  interval("gpu_hours", "slot time", gpuTime, "All of the leased time, set-up included"),
+  interval("cost", "cost", threeDigits, "What the slot time costs by the service's present prices"),
   interval("epochs_run", "epochs", threeDigits),
   interval("setup_s", "set-up", duration),
 ];

@@ -58,7 +58,7 @@ test("points of speed-up name the slots as what they are", () => {
   assert.deepEqual(labels("gpu"), ["1 GPU", "2 GPUs"]);
 });
 
-test("the cost chart shows only cells with both an accuracy and GPU-hours", () => {
+test("the cost chart shows only cells with both an accuracy and slot-hours", () => {
   const both = { val_accuracy: interval(0.9), gpu_hours: interval(2) };
   const lines = costLines(report([cell({ gpus: 1 }, both), cell({ gpus: 2 }, { val_accuracy: interval(0.8) })]));
   assert.deepEqual(

@@ -47,7 +47,7 @@ export function speedupLines(report: StudyReport): PointLine[] {
   });
 }
 
-/** GPU-hours and the goal: a point for each cell, in the colour of its value of the main field. */
+/** Slot time and the goal: a point for each cell, in the colour of its value of the main field. */
 export function costLines(report: StudyReport): PointLine[] {
   const field = mainField(report);
   return valuesOf(report, field).flatMap((value, index) => {

@@ -10,10 +10,10 @@ const BEST: Readonly<Record<string, string>> = {
   samples_per_s: "highest throughput",
   val_accuracy: "most accurate",
   goal: "best by the goal",
-  gpu_hours: "fewest GPU-hours",
+  gpu_hours: "fewest slot-hours",
   cost: "cheapest",
   time_to_target_s: "first at the target",
-  gpu_hours_to_target: "fewest GPU-hours to the target",
+  gpu_hours_to_target: "fewest slot-hours to the target",
 };
 
 export function Findings({ report }: { report: StudyReport }) {

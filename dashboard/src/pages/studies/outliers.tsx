@@ -35,7 +35,7 @@ export function Outliers({ report }: { report: StudyReport }) {
         </table>
       </div>
       <p class={styles["note"]}>
-        A run that took {outliers[0]?.rule}. Times, throughputs and GPU times on this page{" "}
+        A run that took {outliers[0]?.rule}. Times, throughputs and slot times on this page{" "}
         {report.outliers_set_aside ? "leave these runs out" : "count these runs"}; accuracies and losses always count
         all runs.
       </p>

@@ -2,7 +2,7 @@
 
 import { param } from "../../url.ts";
 
-/** The value of the goal to which time and GPU-hours are measured. */
+/** The value of the goal to which time and slot time are measured. */
 export const targetParam = param("target");
 /** `keep`: runs that stalled count in the figures of speed. */
 export const outliersParam = param("outliers");
