@@ -23,14 +23,14 @@ class WeightComparison:
         self._others = range(1, size) if rank == 0 else range(1)
         self._rank = rank
         self._own: dict[str, Mapping[str, Any]] = {}  # by key, in the order of the script
-        self._averages = False
+        self._averages = self._are_equal = False
 
     def take(self, message: Mapping[str, Any]) -> str | None:
         """Keep and compare what the script told. Returns how the ranks differ, as a sentence; None: they do not."""
         if len(self._own) == _MOST_MESSAGES:
             return None
         key = f"weights-{message['optimizer']}-{message['step']}"
-        self._own[key], self._averages = message, message["averages"]
+        self._own[key], self._averages = message, self._averages or message["averages"]
         self._store.put(f"{key}-{self._rank}", json.dumps([message[name] for name in _NUMBERS]))
         return self._differing(key)[0]
 
@@ -39,29 +39,32 @@ class WeightComparison:
         last: dict[int, list[str]] = {}
         for key, message in self._own.items():
             last.setdefault(message["optimizer"], []).insert(0, key)
+        were_compared = [False]
         for keys in last.values():
             for key in keys:
                 difference, was_compared = self._differing(key)
                 if difference is not None:
                     return difference
+                were_compared.append(was_compared)
                 if was_compared:
                     break
+        self._are_equal = any(were_compared)
         return None
 
     @property
     def does_same_work(self) -> bool:
-        """Whether the script trained, and averaged nothing over ranks."""
-        return bool(self._own) and not self._averages
+        """Whether at the end all ranks had equal weights, although none of them averaged anything."""
+        return self._are_equal and not self._averages
 
     def _differing(self, key: str) -> tuple[str | None, bool]:
-        """How the weights differ there, and whether all ranks could be compared."""
+        """How the weights differ there, and whether they could be compared with all others."""
         own, compared = self._own[key], 0
         for other in self._others:
             text = self._store.get(f"{key}-{other}")
             if text is None:
                 continue
-            compared += 1
             share = difference([own[name] for name in _NUMBERS], json.loads(text))
+            compared += share is not None
             if share is not None and not share <= _TOLERANCE:
                 return self._sentence(own["step"], max(other, self._rank), share), True
         return None, compared == len(self._others)

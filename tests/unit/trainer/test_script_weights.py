@@ -38,13 +38,27 @@ def test_every_rank_and_optimizer_counts() -> None:
     first, second, third = ranks(3)
     for each in (first, second):
         assert each.take(weights(3, 5.0)) is each.take(weights(3, 5.0, optimizer=2)) is None
-    assert third.take(weights(3, 5.0)) is None
+    assert third.take(weights(3, 5.0, averages=False)) is None
     differs = "After step 3 the weights of rank 2 differ from those of rank 0 (one has NaN): "
     alone = "no gradient was averaged, so each rank trains a model of its own."
     assert third.take(weights(3, math.nan, optimizer=2, averages=False)) == differs + alone
     assert str(first.at_the_end()).startswith(differs)
     assert second.at_the_end() is None
-    assert (first.does_same_work, third.does_same_work) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("averages", "sizes", "is_same"),
+    [(False, (4, 4), True), (True, (4, 4), False), (False, (4,), False), (False, (4, 5), False)],
+)
+def test_ranks_that_are_equal_without_an_average_do_the_same_work(
+    averages: bool, sizes: tuple[int, ...], is_same: bool
+) -> None:
+    """Not so where rank 0 alone trains, or the others another model."""
+    both = ranks(2)
+    for rank, size in enumerate(sizes):
+        both[rank].take(weights(3, 5.0, size=size, averages=averages))
+    assert both[0].at_the_end() is None
+    assert both[0].does_same_work is is_same
 
 
 @pytest.mark.parametrize(
