@@ -88,7 +88,7 @@ def test_a_job_too_large_for_the_cluster_is_recognised(sessions: Sessions) -> No
     assert lack_of_room(sessions, 4) is None
     too_large = "more than this cluster has: its"
     assert lack_of_room(sessions, 5) == f"{too_large} largest host has 4 slots"
-    assert lack_of_room(sessions, 1, device="gpu") == f"{too_large} largest host has 0 gpu slots"
+    assert lack_of_room(sessions, 1, device="gpu") == "no host has gpu slots: there are 8 cpu slots"
     for name in ("ha", "hb"):
         job_rows.a_host(sessions, name, slots=4, peers="eth0")
     assert lack_of_room(sessions, 8) is lack_of_room(sessions, 8, placement="spread") is None
