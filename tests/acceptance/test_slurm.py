@@ -91,7 +91,9 @@ def test_a_job_on_two_nodes_pauses_gives_way_to_slurm_and_is_cancelled(cluster: 
     wait_for_epochs(user, job_id, epochs=1)
     (attempt,) = user.attempts(job_id)
     assert [share["host"] for share in attempt["shares"]] == ["n1", "n2"]
-    until(lambda: "checkpoint_copied" in kinds(user, job_id), what="a checkpoint in the store")
+    until(
+        lambda: "checkpoint_copied" in kinds(user, job_id), within_s=600, what="a checkpoint in the store"
+    )  # politely
     assert_no_secret_on_the_nodes(job_id)
     user.pause(job_id)
     until(lambda: user.job(job_id)["status"] == "queued", what="the pause")
