@@ -91,4 +91,7 @@ def difference(own: list[float], other: list[float]) -> float | None:
         return 0.0
     if norm == other_norm and total == other_total:  # also infinite ones
         return 0.0
-    return max(abs(total - other_total), abs(norm - other_norm)) / max(norm, other_norm)
+    scale = max(norm, other_norm)
+    if scale <= 0:  # no norm of weights whose sums differ; a script may send anything
+        return math.inf
+    return max(abs(total - other_total), abs(norm - other_norm)) / scale

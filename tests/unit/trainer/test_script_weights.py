@@ -70,6 +70,7 @@ def test_ranks_that_are_equal_without_an_average_do_the_same_work(
         ([4, math.nan, math.nan], [4, math.nan, math.nan], 0.0),
         ([4, math.inf, math.inf], [4, math.inf, math.inf], 0.0),
         ([4, 0.0, 0.0], [4, 0.0, 0.0], 0.0),
+        ([4, 1.0, 0.0], [4, 2.0, 0.0], math.inf),
     ],
 )
 def test_a_difference_is_a_share_of_the_norm(own: list[float], other: list[float], share: float | None) -> None:
