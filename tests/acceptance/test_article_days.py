@@ -1,14 +1,27 @@
-"""Days of the articles in small, on digits: each run's own advice leads to the next one, and a study answers.
+"""Days of the articles in small: each run's own advice leads to the next one, and a study answers.
 
 The scripts of the others are in `test_article_scripts`, their script for Slurm in `test_exported`.
 """
 
+import io
+import math
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pyarrow as pa
 import pytest
+from PIL import Image
 
 from hora.service import Service
+from jobs.insight.advice.warnings import HALF_OF_A_DOUBLING
+from tests import tables
 from tests.acceptance.conftest import Json, ended
+from tests.stack_settings import data_root
 
 pytestmark = pytest.mark.long("releases")
+
+LEAST_WALL_S = 60.0  # a shorter training gets no advice to take more slots
 
 
 def advised(client: Service, job_id: str) -> dict[str, Json]:
@@ -39,6 +52,59 @@ def test_the_six_steps_stop_early_and_then_fill_the_device(client: Service) -> N
     assert (filled["plan"]["per_gpu_batch"], filled["plan"]["learning_rate"]) == (16, pytest.approx(0.001 * 8**0.5))
     assert filled["summary"]["train_samples_per_s"] > 2 * stopped["summary"]["train_samples_per_s"]
     assert filled["summary"]["val_accuracy"] > stopped["summary"]["val_accuracy"] - 0.05
+
+
+@pytest.fixture(scope="module")
+def photographs(session_folder: Path) -> str:
+    """The source of a Parquet file of 600 photographs of 4 kinds. Decoding one takes longer than learning from it."""
+    noise = np.random.default_rng(0)
+    levels = np.arange(600) % 4
+
+    def photograph(level: int) -> bytes:
+        pixels = noise.integers(0, 120, (400, 400, 3)) + 40 * level
+        Image.fromarray(pixels.astype(np.uint8)).save(encoded := io.BytesIO(), "jpeg", quality=90)
+        return encoded.getvalue()
+
+    table = pa.table({"image": [photograph(level) for level in levels], "label": levels})
+    folder = data_root(session_folder) / "photographs"
+    for part, rows in (("train", table.slice(0, 500)), ("validation", table.slice(500))):
+        tables.write(folder / part / "0.parquet", rows, [100])
+    return str(folder)
+
+
+def test_the_whole_data_streams_and_the_wait_for_it_leads_to_a_cache(client: Service, photographs: str) -> None:
+    """All of the data instead of a tenth, from a Parquet file: steps wait for it until it is cached."""
+    data = {"source": photographs, "image_size": [32, 32]}
+    spec = {"dataset": data, "model": "mlp", "batch_size": 16, "epochs": 14, "early_stopping": None, "gpus": 1}
+    tenth = ended(client, client.submit(spec | {"dataset": data | {"fraction": 0.1}})["id"])
+    whole = ended(client, client.clone(tenth["id"], {"dataset": {"fraction": 1.0}})["id"])
+    assert (tenth["plan"]["train_samples"], whole["plan"]["train_samples"]) == (50, 500)
+    assert whole["summary"]["val_accuracy"] >= tenth["summary"]["val_accuracy"]
+    assert list(advised(client, whole["id"])) == ["early_stopping", "streaming_and_cache"]
+    item = advised(client, whole["id"])["streaming_and_cache"]
+    assert item["change"]["dataset"]["cache"] == "memory"
+    assert item["evidence"]["data_wait_share"] > 0.2
+    cached = ended(client, follow(client, whole["id"], "streaming_and_cache"))
+    assert "streaming_and_cache" not in advised(client, cached["id"])
+    speed, slower = (job["summary"]["train_samples_per_s"] for job in (cached, whole))
+    assert speed > 1.5 * slower
+
+
+def test_more_slots_are_advised_by_the_speed_that_own_runs_reached(client: Service) -> None:
+    """Two ranks are worth two slots on a quiet machine. On a busy one they are not, and the advice says that."""
+    spec: Json = {"dataset": "digits", "model": "resnet20", "batch_size": 64, "epochs": 6, "early_stopping": None}
+    two = ended(client, client.submit(spec | {"gpus": 2})["id"])
+    trial = ended(client, client.submit(spec | {"gpus": 1})["id"])
+    epochs = math.ceil(1.3 * LEAST_WALL_S * spec["epochs"] / trial["summary"]["wall_s"])
+    one = ended(client, client.clone(trial["id"], {"epochs": epochs})["id"])
+    assert one["summary"]["wall_s"] > LEAST_WALL_S
+    slots = {job["id"]: advised(client, job["id"]).get("gpus") for job in (one, two)}
+    more, fewer = (item and item["change"] for item in slots.values())
+    trained = [job["summary"]["train_samples_per_s"] for job in (trial, one)]
+    if two["summary"]["train_samples_per_s"] >= HALF_OF_A_DOUBLING * fmean(trained):
+        assert (more, fewer) == ({"gpus": 2}, None)
+    else:
+        assert (more, fewer) == (None, {"gpus": 1})
 
 
 def test_a_grid_of_slots_and_batches_says_what_decides(client: Service) -> None:

@@ -15,6 +15,8 @@ from tests.acceptance.hosts import Hosts, reason_to_skip
 from tests.waiting import slowdown, until
 
 SHORT = {"dataset": "digits", "model": "mlp", "batch_size": 32, "learning_rate": 0.001, "gpus": 2, "epochs": 3}
+LONG_ENOUGH = SHORT | {"epochs": 30, "early_stopping": None}
+SPREAD = {"placement": "spread"}  # each host has room for both ranks
 # Rank 1 sends its numbers to rank 0 as `torch.distributed` would meet it. The barrier of each step is that socket.
 MEETING = """
 import os, socket, time
@@ -51,15 +53,16 @@ for step in range(done + 1, last + 1):
 """
 PATIENT = {"HORA_LEASE_S": "150"}  # no lease runs out here, however busy the machine is
 RANK_ENV = {"HORA_RANK_ENV": "NCCL_IB_HCA=mlx5_0,mlx5_1,NCCL_DEBUG_FILE=/tmp/a b"}
+OPEN = {"HORA_CODE": "on", "HORA_SLOTS": "2"}
 OF_AN_ATTEMPT = ("worker.member", "worker.supervisor", "worker.horovodrun", "sshd: ")
 
 
 @pytest.fixture(scope="module")
 def hosts(session_folder: Path) -> Iterator[Hosts]:
-    """Two hosts with a slot each, which share nothing."""
+    """Two hosts with two slots each, which share nothing."""
     if reason := reason_to_skip():
         pytest.skip(reason)
-    with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT | RANK_ENV | {"HORA_CODE": "on"}) as hosts:
+    with Hosts(session_folder / "hosts", ("ha", "hb"), PATIENT | RANK_ENV | OPEN) as hosts:
         yield hosts
 
 
@@ -88,7 +91,7 @@ def shares(client: Service, job_id: str) -> list[list[str]]:
 
 def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
     client = hosts.client
-    job = client.submit(SHORT)
+    job = client.submit(SHORT | SPREAD)
     ended = client.wait(job["id"], timeout_s=240)
     assert (ended["status"], ended["error"]) == ("succeeded", None)
     (names,) = shares(client, job["id"])
@@ -111,9 +114,23 @@ def test_a_job_on_two_hosts_trains_to_its_end(hosts: Hosts) -> None:
 
 
 @pytest.mark.long("hosts")
+def test_a_job_that_waits_for_the_network_is_advised_one_host(hosts: Hosts) -> None:
+    """The last step of the articles: ranks on as few hosts as they fit on."""
+    client = hosts.client
+    apart = client.wait(client.submit(LONG_ENOUGH | SPREAD)["id"], timeout_s=240)
+    (item,) = [item for item in client.advice(apart["id"]) if item["rule"] == "hosts"]
+    assert item["change"] == {"placement": "single_host"}
+    assert item["evidence"]["allreduce_share"] > 0.15
+    together = client.wait(client.clone(apart["id"], item["change"])["id"], timeout_s=240)
+    assert together["status"] == "succeeded"
+    assert [len(names) for names in shares(client, together["id"])] == [1]
+    assert "hosts" not in [item["rule"] for item in client.advice(together["id"])]
+
+
+@pytest.mark.long("hosts")
 def test_a_script_on_two_hosts_meets_is_paused_at_one_step_and_goes_on(hosts: Hosts) -> None:
     client = hosts.client
-    job_id = submit_script(hosts.stack, MEETING, gpus=2)
+    job_id = submit_script(hosts.stack, MEETING, gpus=2, **SPREAD)
 
     def reporting() -> set[int]:
         return {series["rank"] for series in client.metrics(job_id, name="mae", axis="step")}
@@ -134,7 +151,7 @@ def test_a_script_on_two_hosts_meets_is_paused_at_one_step_and_goes_on(hosts: Ho
 
 def test_a_killed_rank_and_member_restart_the_job_and_a_cancel_ends_it_on_both_hosts(hosts: Hosts) -> None:
     client = hosts.client
-    job = client.submit(UNHURRIED)
+    job = client.submit(UNHURRIED | SPREAD)
     wait_for_epochs(client, job["id"], epochs=2)
     member_host = hosts[shares(client, job["id"])[0][1]]
     (rank,) = set(member_host.pids_with_mark(mark_of(job["id"], 1))) & set(member_host.running("-m trainer"))
