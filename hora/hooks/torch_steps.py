@@ -7,7 +7,7 @@ import sys
 from types import MethodType
 from typing import Any
 
-from hora.hooks.weights import Steps, Sums, is_watching
+from hora.hooks.weights import Steps, Sums, is_watching, say_uncompared
 
 _SHARDED = ("DTensor", "FlatParameter", "ShardedTensor")  # classes of weights of which each rank has a part
 
@@ -53,6 +53,7 @@ def _sums(optimizer: Any) -> Sums:
 
     parameters = [parameter.detach() for parameter in _parameters_of(optimizer) if parameter.requires_grad]
     if "deepspeed" in sys.modules or any(type(each).__name__ in _SHARDED for each in _parameters_of(optimizer)):
+        say_uncompared("Each rank holds a part of the model (FSDP or DeepSpeed).")
         return
     for parameter in parameters:
         total, norm = parameter.sum(dtype=torch.float64), torch.linalg.vector_norm(parameter, dtype=torch.float64)

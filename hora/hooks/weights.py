@@ -87,12 +87,21 @@ class Steps:
 
 def _number(optimizer: Any, parameters: frozenset[int]) -> int | None:
     """The number of an optimizer, by the order of first steps. None: a part of one that has a number, or too many."""
-    is_part = any(parameters < other for other in list(_parameters.values()))
-    if is_part or _State.optimizers == _MOST_OPTIMIZERS:
+    if any(parameters < other for other in list(_parameters.values())):
+        return None
+    if _State.optimizers == _MOST_OPTIMIZERS:
+        say_uncompared(f"Only those of the first {_MOST_OPTIMIZERS} optimizers are compared.")
         return None
     _parameters[optimizer] = parameters
     _State.optimizers += 1
     return _State.optimizers
+
+
+def say_uncompared(why: str) -> None:
+    """Tell people once that some weights are not compared."""
+    from hora.run.reports import alert
+
+    alert("Not all weights of the ranks are compared", why, wait_seconds=1e8)
 
 
 def _send(number: int, step: int, sums: Sums) -> int:

@@ -283,6 +283,9 @@ class ScriptRun:
         """The exit of a script that came to its end, after a look at the weights. The code stays: others may go on."""
         if self._size > 1 and (difference := self._weights.at_the_end()) is not None:
             return "weights_differ", difference, ended[2]
+        if self._weights.uncompared is not None:
+            self._alert("info", "Not all weights of the ranks are compared", self._weights.uncompared)
+            self._recorder.flush()
         if self._size > 1 and self._weights.does_same_work and self._rank == 0:
             text = (
                 f"All {self._size} ranks end with equal weights, and averaged nothing. One rank gives the same result."

@@ -24,6 +24,7 @@ class WeightComparison:
         self._rank = rank
         self._own: dict[str, Mapping[str, Any]] = {}  # by key, in the order of the script
         self._averages = self._are_equal = False
+        self.uncompared: str | None = None  # why some weights were not compared at the end, as a sentence
 
     def take(self, message: Mapping[str, Any]) -> str | None:
         """Keep and compare what the script told. Returns how the ranks differ, as a sentence; None: they do not."""
@@ -36,6 +37,7 @@ class WeightComparison:
 
     def at_the_end(self) -> str | None:
         """How the ranks differ at the last step that both told; None if they do not, or if they train other models."""
+        self.uncompared = None
         last: dict[int, list[str]] = {}
         for key, message in self._own.items():
             last.setdefault(message["optimizer"], []).insert(0, key)
@@ -65,9 +67,15 @@ class WeightComparison:
                 continue
             share = difference([own[name] for name in _NUMBERS], json.loads(text))
             compared += share is not None
+            if share is None:
+                self.uncompared = self._of_other_size(max(other, self._rank), own["size"], json.loads(text)[0])
             if share is not None and not share <= _TOLERANCE:
                 return self._sentence(own["step"], max(other, self._rank), share), True
         return None, compared == len(self._others)
+
+    def _of_other_size(self, rank: int, own: float, other: float) -> str:
+        first, there = (own, other) if self._rank == 0 else (other, own)
+        return f"The model of rank {rank} has {there:,.0f} weights, and that of rank 0 has {first:,.0f}."
 
     def _sentence(self, step: int, rank: int, share: float) -> str:
         why = (

@@ -59,6 +59,9 @@ def test_ranks_that_are_equal_without_an_average_do_the_same_work(
         both[rank].take(weights(3, 5.0, size=size, averages=averages))
     assert both[0].at_the_end() is None
     assert both[0].does_same_work is is_same
+    other = "The model of rank 1 has 5 weights, and that of rank 0 has 4."
+    assert both[1].at_the_end() is None
+    assert [each.uncompared for each in both] == [other if sizes == (4, 5) else None] * 2
 
 
 @pytest.mark.parametrize(

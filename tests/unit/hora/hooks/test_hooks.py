@@ -74,15 +74,17 @@ weights = [torch.nn.Parameter(torch.full((n,), 2.0)) for n in (2, 3)]
 
 @pytest.mark.skipif(not has_torch(), reason="the system's Python has no PyTorch")
 def test_weights_are_told_ever_more_rarely_and_at_the_end(tmp_path: Path) -> None:
-    channel = Channel(tmp_path / "channel")
+    channel, alerts = Channel(tmp_path / "channel"), list[Any]()
     (tmp_path / "run.json").write_text(json.dumps({"channel": str(tmp_path / "channel")}))
 
     def told(script: str, size: int = 2) -> list[Any]:
         variables = {"HORA_RUN_FILE": str(tmp_path / "run.json"), "HOROVOD_SIZE": str(size)}
         python(tmp_path, TRAIN + script, program=str(SYSTEM_PYTHON), **variables)
+        messages = list(channel.messages())
+        alerts.extend(each for each in messages if each["kind"] == "alert")
         return [
             (each["optimizer"], each["step"], each["size"], each["averages"])
-            for each in channel.messages()
+            for each in messages
             if each["kind"] == "weights"
         ]
 
@@ -94,3 +96,12 @@ def test_weights_are_told_ever_more_rarely_and_at_the_end(tmp_path: Path) -> Non
     assert told("train(lambda weights: Parts(weights, lr=0.1), weights, 3)") == one[:1]
     assert told(f"from hora import run\nrun.compare_weights(False)\ntrain({sgd}, weights, 20)") == []
     assert told(f"train({sgd}, weights, 20)", size=1) == []
+
+    many = "for _ in range(10):\n    " + f"train({sgd}, [torch.nn.Parameter(torch.ones(1))], 3)"
+    assert told(many)[-1] == (8, 3, 1, False)
+    sharded = f"class DTensor(torch.nn.Parameter): pass\ntrain({sgd}, [DTensor(torch.ones(3))], 3)"
+    assert told(sharded) == []
+    assert [each["text"] for each in alerts] == [
+        "Only those of the first 8 optimizers are compared.",
+        "Each rank holds a part of the model (FSDP or DeepSpeed).",
+    ]
