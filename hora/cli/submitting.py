@@ -22,7 +22,7 @@ def submit_document(
 ) -> None:
     """Send the archives, and submit a spec that may name them. With `wait` it exits as `watch_job` does.
 
-    A person sees the warnings of a dry run first.
+    A person sees the warnings of a dry run too.
     """
     from hora.cli.spec_code import send_packed
     from hora.connection import connect
@@ -32,9 +32,10 @@ def submit_document(
         if dry_run:
             show_preview(client.dry_run(document), as_json)
             return
-        if not as_json:
-            _say_warnings(client.dry_run(document))
+        preview = None if as_json else client.dry_run(document)
         job = client.submit(document)
+        if preview is not None:  # a refusal says by itself what is wrong
+            _say_warnings(preview)
         _tell_or_watch(client, job, wait=wait, timeout_s=timeout_s, as_json=as_json)
 
 
