@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from jobs.runtime.open_folders import FOLDER, open_below
+
 _MAX_PATH = 1000
 _MAX_DEPTH = 20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = (
-    os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # without O_NONBLOCK, opening a pipe would wait for its writer
 
 
 class ArtifactNotFound(LookupError):
@@ -80,29 +78,13 @@ def listed(runs_dir: Path, job_id: str) -> list[Artifact]:
 
 def opened(runs_dir: Path, job_id: str, path: str) -> OpenArtifact:
     """Open an artifact; the caller closes it. Raises `ArtifactNotFound`, `ArtifactsUnseen`."""
-    *folders, name = parts_of(path)
+    parts_of(path)
     with _opened_folder(runs_dir, job_id) as top:
-        folder = os.dup(top)
         try:
-            for part in folders:
-                inner = _open(part, _FOLDER, folder, path)
-                os.close(folder)
-                folder = inner
-            descriptor = _open(name, _FILE, folder, path)
-        finally:
-            os.close(folder)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise ArtifactNotFound(path)
-    return OpenArtifact(descriptor, _artifact(path, status))
-
-
-def _open(name: str, flags: int, folder: int, path: str) -> int:
-    try:
-        return os.open(name, flags, dir_fd=folder)
-    except OSError:  # it does not exist, is a link, or is of another kind
-        raise ArtifactNotFound(path) from None
+            descriptor = open_below(top, path)
+        except OSError:  # it does not exist, is a link, or is of another kind
+            raise ArtifactNotFound(path) from None
+    return OpenArtifact(descriptor, _artifact(path, os.fstat(descriptor)))
 
 
 @contextmanager
@@ -113,7 +95,7 @@ def _opened_folder(runs_dir: Path, job_id: str) -> Iterator[int]:
         try:
             descriptors.append(os.open(runs_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             for name in (job_id, "artifacts"):
-                descriptors.append(os.open(name, _FOLDER, dir_fd=descriptors[-1]))
+                descriptors.append(os.open(name, FOLDER, dir_fd=descriptors[-1]))
         except OSError:
             raise ArtifactsUnseen(job_id) from None
         yield descriptors[-1]
@@ -138,7 +120,7 @@ def _below(folder: int, prefix: str) -> Iterator[Artifact]:
 
 
 def _inside(name: str, folder: int, prefix: str) -> Iterator[Artifact]:
-    inner = os.open(name, _FOLDER, dir_fd=folder)
+    inner = os.open(name, FOLDER, dir_fd=folder)
     try:
         yield from _below(inner, prefix)
     finally:

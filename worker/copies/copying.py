@@ -5,6 +5,7 @@ The manifest comes last: what is not in a manifest is no copy.
 Raises `Changed` if a file changed or went while it was copied; the next pass tries again.
 """
 
+import errno
 import hashlib
 import logging
 import os
@@ -22,6 +23,7 @@ from jobs.copies.manifests import CheckpointManifest, CopiedFile
 from jobs.copies.resuming import SavedCheckpoint
 from jobs.copies.store import Store
 from jobs.runtime.files import open_regular, path_of
+from jobs.runtime.open_folders import open_below, open_folder, walk
 from worker.copies.holding import Changed
 
 _log = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ _log = logging.getLogger(__name__)
 _FILES_AT_ONCE = 4
 _READ_BYTES = 1024 * 1024
 _LONGEST_KEY = 900  # bytes; S3 allows 1024
+# A name went, or leads to something else than before.
+_CHANGED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE})
 
 StillNeeded = Callable[[], bool]
 
@@ -70,9 +74,11 @@ def copy_checkpoint(
     """
     above = manifests.checkpoint_folder(job.job_id, saved.attempt, saved.step)
     try:
-        copied = _copy_all(store, list(_files_of(path)), above, sent, still_needed)
-    except FileNotFoundError as error:
-        raise Changed("the checkpoint was removed while it was copied") from error
+        copied = _copy_all(store, path, above, sent, still_needed)
+    except OSError as error:
+        if error.errno not in _CHANGED:
+            raise
+        raise Changed("the checkpoint was removed or changed while it was copied") from error
     return CheckpointManifest(
         job=job.job_id, attempt=saved.attempt, host=job.host, files=copied, step=saved.step, epoch=saved.epoch,
         saved_at=saved.saved_at, script=None if script is None else dict(script),
@@ -80,45 +86,44 @@ def copy_checkpoint(
 
 
 def _copy_all(
-    store: Store, files: list[tuple[str, Path]], above: str, sent: dict[str, str], still_needed: StillNeeded
+    store: Store, path: Path, above: str, sent: dict[str, str], still_needed: StillNeeded
 ) -> list[CopiedFile]:
+    """Copy a folder with all files below it, or one file. The script may change it all the while."""
     has_failed = False
 
-    def copy(file: tuple[str, Path]) -> CopiedFile:
-        name, path = file
+    def copy(name: str, descriptor: int) -> CopiedFile:
         return copy_file(
-            store, open_regular(path, follow=False), name, key_below(above, name), sent,
-            lambda: still_needed() and not has_failed,
-        )  # fmt: skip
+            store, descriptor, name, key_below(above, name), sent, lambda: still_needed() and not has_failed
+        )
 
-    with ThreadPoolExecutor(_FILES_AT_ONCE, "copying") as pool:
-        try:
-            return list(pool.map(copy, files))
-        except BaseException:
-            has_failed = True  # so that the others end soon
-            pool.shutdown(cancel_futures=True)
-            raise
+    try:
+        top = open_folder(path)
+    except NotADirectoryError:
+        return [copy(path.name, open_regular(path, follow=False))]
+    try:
+        names = list(_files_below(top))
+        with ThreadPoolExecutor(_FILES_AT_ONCE, "copying") as pool:
+            try:
+                return list(pool.map(lambda name: copy(name, open_below(top, name)), names))
+            except BaseException:
+                has_failed = True  # so that the others end soon
+                pool.shutdown(cancel_futures=True)
+                raise
+    finally:
+        os.close(top)
 
 
-def _files_of(path: Path) -> Iterator[tuple[str, Path]]:
-    """The files of a held checkpoint by their name below it. A checkpoint of one file has the file's own name."""
-    if not path.is_dir():
-        yield path.name, path
-        return
-    for folder, _, names in os.walk(path, onerror=_fail):
-        for name in names:
-            inner = Path(folder, name)
-            relative = str(inner.relative_to(path))
-            if not stat.S_ISREG(inner.lstat().st_mode):
+def _files_below(top: int) -> Iterator[str]:
+    """The regular files of a checkpoint, by their paths below it."""
+    for below in walk(top):
+        for name in below.others:
+            relative = below.path + name
+            if not stat.S_ISREG(os.stat(name, dir_fd=below.descriptor, follow_symlinks=False).st_mode):
                 _log.warning("%r is not copied with its checkpoint: it is no regular file", relative)
             elif relative.encode("utf-8", "ignore") != os.fsencode(relative):
                 _log.warning("%r is not copied with its checkpoint: its name is not UTF-8", relative)
             else:
-                yield relative, inner
-
-
-def _fail(error: OSError) -> None:
-    raise error
+                yield relative
 
 
 def key_below(above: str, name: str) -> str:

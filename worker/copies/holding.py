@@ -17,9 +17,9 @@ from pathlib import Path
 
 from jobs.runtime.checkpoint_folders import LocalCheckpoint
 from jobs.runtime.files import make_private
+from jobs.runtime.open_folders import open_folder, walk
 
 _log = logging.getLogger(__name__)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # The file system has no second names, or does not let this user give them to files of scripts.
 _NO_LINKS = frozenset({errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES})
 
@@ -89,18 +89,14 @@ def _linked(path: Path, place: Path) -> Path:
 
 def _link_below(path: Path, into: Path) -> None:
     """Link all files below a folder that a script made: no link in it is followed, whatever the script does."""
-    top = os.open(path, _FOLDER)
+    top = open_folder(path)
     try:
-        for below, _, names, opened in os.fwalk(".", dir_fd=top, onerror=_fail):
-            target = into / below
+        for below in walk(top):
+            target = into / below.path
             make_private(target)
-            for name in names:
-                os.link(name, target / name, src_dir_fd=opened, follow_symlinks=False)
+            for name in below.others:
+                os.link(name, target / name, src_dir_fd=below.descriptor, follow_symlinks=False)
         if not os.path.samestat(os.fstat(top), path.lstat()):  # saved again under the same step
             raise FileNotFoundError(path)
     finally:
         os.close(top)
-
-
-def _fail(error: OSError) -> None:
-    raise error

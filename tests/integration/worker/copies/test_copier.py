@@ -1,5 +1,6 @@
 """What a host's copier brings to the store: whole checkpoints, the newest and the best, and artifacts."""
 
+import errno
 import os
 import shutil
 import threading
@@ -23,7 +24,7 @@ from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
 from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint, started
 from tests.waiting import until
-from worker.copies import artifact_copies
+from worker.copies import artifact_copies, copying
 from worker.copies import copier as copier_module
 from worker.copies import rest as rest_module
 from worker.copies import rows as copies_rows
@@ -326,6 +327,40 @@ def test_of_a_script_regular_files_are_copied_and_no_link_is_followed(
     manifest = run.manifest(7)
     assert sorted(file.path for file in manifest.files) == [".hidden", "a/b/weights.bin"]
     assert manifest.script == {"epochs": 3}
+
+
+def test_a_script_that_swaps_a_folder_for_a_link_while_it_is_copied_copies_nothing_of_others(
+    sessions: Sessions, store: Store, host: Callable[[str], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its files cannot be held, the checkpoint is copied from where the script still writes."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("a secret")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "no second names here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    run = a_script_run(sessions, store, host("ha"))
+    saved = run.save_script(7, {"folder/key": b"own", "w": b"w" * 5000})
+    list_files = copying._files_below
+
+    def list_then_swap(top: int) -> list[str]:
+        names = list(list_files(top))
+        if not (saved / "folder").is_symlink():
+            (saved / "folder").rename(saved / "away")
+            (saved / "folder").symlink_to(tmp_path / "secret")
+        return names
+
+    monkeypatch.setattr(copying, "_files_below", list_then_swap)
+    copier = run.copier()
+    copy_until(copier, run.copied, "a copy of what it is afterwards")
+    copier.close()
+    assert sorted(file.path for file in run.manifest(7).files) == ["away/key", "w"]
+    store_folder = tmp_path / "all"
+    store_folder.mkdir()
+    for number, key in enumerate(all_files(store)):
+        store.download(key, store_folder / str(number))
+    assert not any(b"a secret" in path.read_bytes() for path in store_folder.iterdir())
 
 
 def test_a_job_may_be_deleted_while_it_is_copied(
