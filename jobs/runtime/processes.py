@@ -69,19 +69,20 @@ def pids() -> Iterator[int]:
     return (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
 
 
-def descendants(root: int, *, spared: Collection[int] = ()) -> list[int]:
-    """Pids of the living processes below `root`, except those in `spared` and all below these."""
+def descendants(*roots: int, spared: Collection[int] = ()) -> list[int]:
+    """Pids of the living processes below `roots`, except those in `spared` and all below these. Each comes once."""
     children: dict[int, list[int]] = {}
     for pid in pids():
         state, parent = state_and_parent(pid)
         if state not in "ZX":
             children.setdefault(parent, []).append(pid)
-    below, to_visit = [], [root]
+    below: dict[int, None] = {}
+    to_visit = list(roots)
     while to_visit:
-        direct = [pid for pid in children.get(to_visit.pop(), []) if pid not in spared]
-        below += direct
+        direct = [pid for pid in children.get(to_visit.pop(), []) if pid not in spared and pid not in below]
+        below |= dict.fromkeys(direct)
         to_visit += direct
-    return below
+    return list(below)
 
 
 def state_and_parent(pid: int) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from jobs.runtime.processes import MARK, SUPERVISOR_MARK, descendants, environment, pids, state_and_parent
 
+_MOST_ROUNDS = 20  # of stopping, where a program starts ever more processes
 _LOOKS = 2  # a single look may miss a process that is just getting another parent
 
 
@@ -38,10 +39,7 @@ def is_stopped(pid: int) -> bool:
 
 def pids_of_attempt(mark: str, *, below: Collection[int] = (), spared: Collection[int] = ()) -> list[int]:
     """Pids of the processes with the mark, and of those below the processes in `below`."""
-    pids_found = dict.fromkeys(pids_with_mark(mark))
-    for pid in below:
-        pids_found |= dict.fromkeys(descendants(pid, spared=spared))
-    return list(pids_found)
+    return list(dict.fromkeys([*pids_with_mark(mark), *descendants(*below, spared=spared)]))
 
 
 def send_signal(pids_found: Collection[int], number: int) -> None:
@@ -59,11 +57,15 @@ def signal_marked(mark: str, number: int) -> int:
 
 
 def sweep(mark: str, *, timeout_s: float = 5.0, below: Collection[int] = ()) -> bool:
-    """Kill every process of the attempt. Returns False if one still exists after `timeout_s` (stuck in the kernel)."""
+    """Kill every process of the attempt. Returns False if one still exists after `timeout_s` (stuck in the kernel).
+
+    A process that cleared its environment is known by its parents alone. So all are stopped before the first one ends:
+    what is stopped starts no more.
+    """
     give_up_at = time.monotonic() + timeout_s
     empty_looks = 0
     while empty_looks < _LOOKS:
-        pids_found = pids_of_attempt(mark, below=below)
+        pids_found = _stopped(mark, below)
         empty_looks = 0 if pids_found else empty_looks + 1
         send_signal(pids_found, signal.SIGKILL)
         if pids_found:
@@ -71,3 +73,16 @@ def sweep(mark: str, *, timeout_s: float = 5.0, below: Collection[int] = ()) -> 
                 return False
             time.sleep(0.02)
     return True
+
+
+def _stopped(mark: str, below: Collection[int]) -> set[int]:
+    """Stop every process of the attempt, and those below them. Returns their pids."""
+    stopped: set[int] = set()
+    for _ in range(_MOST_ROUNDS):
+        marked = pids_with_mark(mark)
+        fresh = {*marked, *descendants(*below, *marked)} - stopped
+        if not fresh:
+            break
+        send_signal(fresh, signal.SIGSTOP)
+        stopped |= fresh
+    return stopped

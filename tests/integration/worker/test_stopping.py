@@ -113,6 +113,18 @@ def test_processes_that_are_started_while_others_are_killed_are_ended_too(mark: 
     assert pids_with_mark(mark) == []
 
 
+def test_a_process_that_cleared_its_environment_ends_with_the_one_that_started_it(
+    mark: str, start: Start, tmp_path: Path
+) -> None:
+    start(f"env -i sh -c 'echo $$ > {tmp_path}/pid; mv {tmp_path}/pid {tmp_path}/hidden; exec sleep 60' & wait")
+    until((tmp_path / "hidden").exists)
+    hidden = ProcessId.of(int((tmp_path / "hidden").read_text()))
+    assert hidden is not None
+    assert hidden.pid not in pids_with_mark(mark)
+    assert sweep(mark)
+    until(lambda: not hidden.is_alive, within_s=10, what="its end")
+
+
 def test_a_process_in_the_middle_of_an_exec_is_not_missed(mark: str, start: Start, tmp_path: Path) -> None:
     restless = tmp_path / "restless"
     restless.write_text('#!/bin/sh\nexec "$0"\n')
