@@ -139,6 +139,9 @@ def training() -> Finding:
     return Finding("training", "fail", last[0], "To train on this machine, install hora[worker] (`make setup`).")
 
 
+_INSTALL = "Install bubblewrap (on Debian: apt-get install bubblewrap), and let it make namespaces."
+
+
 def scripts() -> Iterator[Finding]:
     """What holds scripts on this machine. The trainer's own program says so."""
     from jobs.runtime.settings import Settings
@@ -163,16 +166,20 @@ def scripts() -> Iterator[Finding]:
         yield Finding("environments", "fail", text, "Create them, or correct HORA_ENVIRONMENTS.")
     user = settings.script_user
     by = [f"Landlock {has['landlock']}"] if has["landlock"] else []
+    by += ["a /dev/shm of its own"] if has["mounts"] else []
     by = (["bubblewrap"] if has["bubblewrap"] else by) + ([f"the user {user}"] if user else [])
     if user and not has["bubblewrap"] and (closed := _closed_above(Path(os.path.realpath(sys.executable)))):
         text = f"the user {user} cannot pass {closed}, so no script finds Python"
         yield Finding("scripts", "fail", text, "Install bubblewrap, or install Hora where every user can read it.")
-    elif has["bubblewrap"] or user:
-        yield Finding("scripts", "ok", f"held by {' and '.join(by)}")
+    elif has["bubblewrap"]:
+        yield Finding("scripts", "ok", f"each is held by {' and '.join(by)}")
+    elif user:
+        shares = "" if has["mounts"] else ", and shares /dev/shm with the others of its user"
+        text = f"each is held by {', '.join(by)}, and not by bubblewrap: it sees the processes of others{shares}"
+        yield Finding("scripts", "warn", text, _INSTALL)
     else:
-        held = f"held by {by[0]} alone: they reach sockets of this user" if by else "held by nothing"
-        advice = "Install bubblewrap, and let it make namespaces, or set HORA_CODE_USER."
-        yield Finding("scripts", "warn", held, advice)
+        text = f"each is held by {', '.join(by)}, and reaches sockets of this user" if by else "nothing holds them"
+        yield Finding("scripts", "warn", text, f"{_INSTALL} Or set HORA_CODE_USER.")
 
 
 def _closed_above(path: Path) -> Path | None:
