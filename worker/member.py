@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.model.os_errors import in_words
-from jobs.runtime import script_user
+from jobs.runtime import script_user, shared_memory
 from jobs.runtime.files import PRIVATE_UMASK, make_private
 from worker.attempt import lease_file, stop_file
 from worker.attempt.code_folder import BadCode, hand_over, unpack_code
@@ -183,7 +183,9 @@ class Member:
         sweep(self._task.mark)
         script = self._task.launch.get("script")  # a lead of the version before knows no scripts
         of_script = [] if script is None else [script["code_dir"], script["lib_dir"], script["shared_memory"]]
-        script_user.remove([Path(folder) for folder in (self._task.scratch, *of_script)])
+        user = None if script is None else script["user"]
+        script_user.remove([Path(folder) for folder in (self._task.scratch, *of_script)], user)
+        shared_memory.remove_unused(user)
 
     def _send_here(self) -> None:
         self._here_sent_at = time.monotonic()

@@ -6,13 +6,16 @@ the worker's, and nothing is handed over. Links are never followed. Standard lib
     NoSuchUser      the host has no such user; the text is a sentence
 """
 
-import errno
 import os
 import pwd
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from jobs.runtime.files import path_of
+from jobs.runtime.open_folders import walk
 
 _PASSAGE = 0o011
 _SHARED_FOLDER = 0o2770  # what is made below keeps the worker's group, so the worker and the api can read it
@@ -40,35 +43,43 @@ def give(folders: Sequence[Path], user: str | None) -> None:
         return
     uid, _ = ids_of(user)
     for folder in folders:
-        # A script of another rank may already move what lies in a folder that they share. So nothing is named by a
-        # path: each thing is opened first, in a folder that is open, and then handed over by its descriptor.
-        try:
-            for _, _, names, opened_folder in os.fwalk(folder):
-                _hand_over(opened_folder, uid)
-                for name in names:
-                    _hand_over_file(name, opened_folder, uid)
-        except RecursionError:
-            raise OSError(errno.ELOOP, f"its folders are nested too deep: {folder}") from None
+        # A script of another rank may already move what lies in a folder that they share.
+        for opened in _opened_below(folder):
+            _hand_over(opened, uid)
 
 
-def _hand_over_file(name: str, folder: int, uid: int) -> None:
+def hand_over(opened: int, user: str | None) -> None:
+    """Let the user write in an open folder that this user has made. Raises `OSError`."""
+    if user is not None:
+        _hand_over(opened, ids_of(user)[0])
+
+
+def _opened_below(folder: Path) -> Iterator[int]:
+    """A descriptor of a folder and of everything below it, each open until the next one. A folder comes before its own.
+
+    Nothing is named by a path: a script may move what lies there meanwhile. What went is left out. Raises `OSError`.
+    """
+    top = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)  # it may be closed to its owner
     try:
-        opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except FileNotFoundError:
-        return
-    try:
-        _hand_over(opened, uid)
+        yield top
+        for below in walk(top, leave_out=True):
+            for name in (*below.folders, *below.others):
+                with suppress(FileNotFoundError):
+                    opened = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=below.descriptor)
+                    try:
+                        yield opened
+                    finally:
+                        os.close(opened)
     finally:
-        os.close(opened)
+        os.close(top)
 
 
 def _hand_over(opened: int, uid: int) -> None:
     """Hand over what this user has made: no link, nothing with a second name elsewhere, and nothing of others."""
     status = os.fstat(opened)
     is_folder = stat.S_ISDIR(status.st_mode)
-    is_file = (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)) and status.st_nlink == 1
-    if status.st_uid == os.geteuid() and (is_folder or is_file):
-        path = f"/proc/self/fd/{opened}"  # leads to what is open, whatever its name leads to by now
+    if _is_own(status) and (is_folder or stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
+        path = path_of(opened)  # leads to what is open, whatever its name leads to by now
         os.chown(path, uid, os.getegid())
         os.chmod(path, _SHARED_FOLDER if is_folder else status.st_mode & 0o110 | _SHARED_FILE)
 
@@ -76,10 +87,17 @@ def _hand_over(opened: int, uid: int) -> None:
 def open_to_read(folders: Sequence[str], user: str | None) -> None:
     """Let every user read what is below these folders, who gets there: the folders above stay closed.
 
-    What belongs to others stays as it is: they decide.
+    What belongs to others stays as it is: they decide. Raises `OSError`.
     """
-    if user is not None and folders:
-        _run("chmod", "-R", "o+rX", "--", *folders)
+    if user is None:
+        return
+    for folder in folders:
+        if os.path.isdir(folder):
+            for opened in _opened_below(Path(folder)):
+                status = os.fstat(opened)
+                if _is_own(status) and not stat.S_ISLNK(status.st_mode):
+                    enter_or_run = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) or status.st_mode & 0o111 else 0
+                    os.chmod(path_of(opened), stat.S_IMODE(status.st_mode) | stat.S_IROTH | enter_or_run)
 
 
 def let_pass(folder: Path, home: Path) -> None:
@@ -96,20 +114,38 @@ def take_back(folders: Sequence[Path], user: str | None) -> None:
 
     Call it when no process of the script is left. What cannot be changed stays as it is.
     """
-    paths = [str(folder) for folder in folders if folder.is_dir() and not folder.is_symlink()]
-    if not paths:
-        return
-    if user is not None:
-        _run("chown", "-R", "--no-dereference", f"{os.geteuid()}:{os.getegid()}", "--", *paths)
-    _run("chmod", "-R", "u+rwX,go=,-s", "--", *paths)
+    for folder in folders:
+        with suppress(OSError):
+            for opened in _opened_below(folder):
+                with suppress(OSError):
+                    _take_back(opened, user)
 
 
-def remove(folders: Sequence[Path]) -> None:
+def _take_back(opened: int, user: str | None) -> None:
+    status = os.fstat(opened)
+    is_theirs = user is not None and status.st_uid == ids_of(user)[0]
+    if is_theirs:
+        os.chown(path_of(opened), os.geteuid(), os.getegid())
+    is_folder = stat.S_ISDIR(status.st_mode)
+    if (is_theirs or _is_own(status)) and not stat.S_ISLNK(status.st_mode):
+        enter_or_run = stat.S_IXUSR if is_folder or status.st_mode & 0o111 else 0
+        os.chmod(path_of(opened), status.st_mode & 0o700 | stat.S_IRUSR | stat.S_IWUSR | enter_or_run)
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether this user has made it, and it is no second name of something elsewhere."""
+    return status.st_uid == os.geteuid() and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1)
+
+
+def remove(folders: Sequence[Path], user: str | None) -> None:
     """Remove folders in which a script wrote, however deep and whatever rights it left. The rest stays."""
-    take_back(folders, None)
-    _run("rm", "-rf", "--", *(str(folder) for folder in folders))
-
-
-def _run(*argv: str) -> None:
-    """Run a program that walks folders of any depth, which functions of Python do not."""
-    subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    if user is None:  # else this user may remove what belongs to the other
+        take_back(folders, None)
+    paths = [str(folder) for folder in folders]
+    subprocess.run(
+        ["rm", "-rf", "--", *paths],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )

@@ -33,6 +33,7 @@ OPEN_MODES = {
     ("jobs/runtime/script_user.py", "0o660"): "likewise",
     ("jobs/runtime/script_user.py", "0o2770"): "likewise",
     ("jobs/runtime/script_user.py", "0o110"): "a mask: what may be run stays so",
+    ("jobs/runtime/script_user.py", "0o111"): "likewise",
     ("jobs/runtime/script_user.py", "0o011"): "the user of scripts passes through",
     ("hora/stack/postgres.py", "0o640"): "the group of the database's user reads its programs",
 }

@@ -3,7 +3,7 @@
 What holds it depends on the host (`protections` says which of these there are):
 
 - bubblewrap gives it file systems and processes of its own: it sees nothing else. Needs namespaces of the kernel.
-- Landlock lets it open nothing else. It still sees which processes there are.
+- Landlock lets it open nothing else. It still sees which processes there are. A mount gives it a /dev/shm of its own.
 - A user of its own (`HORA_CODE_USER`) keeps from it what is the worker's. Needs the right to change to that user.
 
 In every case it has no capabilities, cannot get more rights by any program, and ends with its rank. Landlock alone does
@@ -19,13 +19,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from jobs.runtime.files import make_private
 from jobs.runtime.processes import MARK
-from jobs.runtime.script_user import give, ids_of, let_pass
+from jobs.runtime.script_user import give, hand_over, ids_of, let_pass
+from jobs.runtime.shared_memory import SHARED_MEMORY
 from trainer.script import drop_rights
 from trainer.script.limits import MOST_TASKS
 from trainer.script.view import TEMPORARY, View, arguments, readable_everywhere, writable_everywhere
@@ -49,18 +51,20 @@ class Protections:
 
     bubblewrap: bool
     landlock: int  # its version; 0: none
+    mounts: bool  # whether a script gets a /dev/shm of its own, by bubblewrap or without it
     is_root: bool  # this process runs as the host's administrator
 
 
 @cache
 def protections() -> Protections:
     """What this host has to hold scripts."""
-    return Protections(_bubblewrap_works(), drop_rights.landlock_version(), os.geteuid() == 0)
+    # Many containers allow no namespaces, with which both work.
+    bubblewrap = _works(["bwrap", *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"])
+    mounts = bubblewrap or _works([sys.executable, "-I", "-S", str(_PROGRAM)])
+    return Protections(bubblewrap, drop_rights.landlock_version(), mounts, os.geteuid() == 0)
 
 
-def _bubblewrap_works() -> bool:
-    """Whether bubblewrap is installed and may make namespaces here, which many containers do not allow."""
-    argv = ["bwrap", *_NAMESPACES, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+def _works(argv: Sequence[str]) -> bool:
     try:
         tried = subprocess.run(
             argv,
@@ -94,8 +98,9 @@ def start(
     if has.is_root and user is None:
         raise CannotStart("no script runs as root: set HORA_CODE_USER")
     make_private(Path(view.temporary))
-    make_private(Path(view.shared_memory))
-    give([Path(view.temporary), Path(view.shared_memory)], user)
+    give([Path(view.temporary)], user)
+    if has.mounts:
+        _make_shared_memory(view.shared_memory, user)
     if user is not None and not has.bubblewrap:
         for path in (str(folder), *view.readable, *view.writable):
             let_pass(Path(path), home)
@@ -110,6 +115,7 @@ def start(
             "python": sys.executable,
             "umask": 0o077 if user is None else 0o007,
             "parent": None if has.bubblewrap else os.getpid(),
+            "shared_memory": view.shared_memory if has.mounts and not has.bubblewrap else None,
             "landlock": _landlock(view, has),
             "environment": {**environment, **own},
         }
@@ -133,6 +139,22 @@ def start(
     with open(reading) as answer:
         _require_started(answer.read(), command[0], child)
     return child
+
+
+def _make_shared_memory(folder: str, user: str | None) -> None:
+    """Make the folder, or take that of another rank of the attempt. Raises `CannotStart` if somebody else made it."""
+    with suppress(FileExistsError):
+        os.mkdir(folder, mode=0o700)
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise CannotStart(f"{folder} is no folder that Hora made: {error.strerror}") from None
+    try:
+        if os.fstat(opened).st_uid not in (os.geteuid(), os.geteuid() if user is None else ids_of(user)[0]):
+            raise CannotStart(f"{folder} belongs to another user of this host")
+        hand_over(opened, user)
+    finally:
+        os.close(opened)
 
 
 def _trusted(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -183,7 +205,8 @@ def _bubblewrap(view: View, folder: Path, user: str | None) -> list[str]:
 def _landlock(view: View, has: Protections) -> dict[str, list[str]] | None:
     if has.bubblewrap or not has.landlock:
         return None
-    return {"readable": readable_everywhere(view), "writable": writable_everywhere(view)}
+    own, shared = ([SHARED_MEMORY], []) if has.mounts else ([], [SHARED_MEMORY])
+    return {"readable": readable_everywhere(view), "writable": [*writable_everywhere(view), *own], "shared": shared}
 
 
 def main() -> None:

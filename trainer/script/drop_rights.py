@@ -1,6 +1,7 @@
 """The first program of a script's process: it gives up rights and then becomes the script.
 
     python -I -S drop_rights.py ORDERS COMMAND ...
+    python -I -S drop_rights.py                      exits with 0 if it may give a script its own /dev/shm here
 
 `trainer.script.confinement` starts it, within a view of the file system that `bubblewrap` made where that works. A
 program of its own, because code between `fork` and `exec` of a process with threads may hang. Standard library only,
@@ -32,6 +33,9 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _CREATE_RULESET_VERSION = 1
 _RULE_PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL_DEV = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
+_REMOVE_FILE, _MAKE_REG = 1 << 5, 1 << 8
+# In a folder that all scripts share: files whose names it knows. It makes no links and folders, and lists nothing.
+_SHARED = _WRITE_FILE | _READ_FILE | _TRUNCATE | _REMOVE_FILE | _MAKE_REG
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNAL = 1 << 0, 1 << 1
@@ -39,6 +43,11 @@ _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNAL = 1 << 0, 1 << 1
 _RIGHTS_KNOWN = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _NEWEST_KNOWN = 5
 _FIRST_WITH_SCOPES = 6
+
+# linux/sched.h, linux/mount.h
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where the C library makes shared memory
 
 # linux/seccomp.h, linux/filter.h, linux/sched.h; the offsets are those of struct seccomp_data on little-endian machines
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
@@ -65,6 +74,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> None:
     """Carry out the orders, and run the command in this process."""
+    if len(sys.argv) == 1:
+        mount_shared_memory(_SHARED_MEMORY)
+        return
     with open(int(sys.argv[1]), "rb") as file:
         orders: dict[str, Any] = json.load(file)
     command = sys.argv[2:]
@@ -80,7 +92,26 @@ def main() -> None:
     os._exit(127)
 
 
+def mount_shared_memory(folder: str) -> None:
+    """Let /dev/shm be this folder, for this process and all below it. Raises `OSError`.
+
+    Root needs CAP_SYS_ADMIN for it. Another user makes a namespace of users, where the kernel allows that.
+    """
+    uid, gid, is_root = os.geteuid(), os.getegid(), os.geteuid() == 0
+    _check(_libc.unshare(_CLONE_NEWNS | (0 if is_root else _CLONE_NEWUSER)))
+    if not is_root:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    _check(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
+    opened = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    _check(_libc.mount(f"/proc/self/fd/{opened}".encode(), _SHARED_MEMORY.encode(), None, _MS_BIND, None))
+    os.close(opened)
+
+
 def _drop_rights(orders: dict[str, Any]) -> None:
+    if orders["shared_memory"] is not None:
+        mount_shared_memory(orders["shared_memory"])
     _be_first_when_memory_runs_out()
     for name, most in orders["limits"].items():
         _limit(getattr(resource, name), most)
@@ -95,7 +126,7 @@ def _drop_rights(orders: dict[str, Any]) -> None:
     if orders["parent"] is not None:
         _end_with(orders["parent"])
     if orders["landlock"] is not None:
-        _restrict(orders["landlock"]["readable"], orders["landlock"]["writable"])
+        _restrict(**orders["landlock"])
     _refuse_system_calls()
 
 
@@ -138,8 +169,10 @@ def landlock_version() -> int:
     return max(int(_libc.syscall(_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)), 0)
 
 
-def _restrict(readable: list[str], writable: list[str]) -> None:
+def _restrict(readable: list[str], writable: list[str], shared: list[str]) -> None:
     """Let this process and all below it use nothing of the file system but these paths (landlock(7)). Raises `OSError`.
+
+    `shared` are folders in which scripts of other jobs write too.
 
     They can send signals to nobody else. Before version 6 they can, to processes of the same user.
     """
@@ -150,7 +183,7 @@ def _restrict(readable: list[str], writable: list[str]) -> None:
     scopes = all_scopes if version >= _FIRST_WITH_SCOPES else 0
     attributes = struct.pack("QQQ", known, 0, scopes) if scopes else struct.pack("Q", known)
     rules = _check(_libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    for paths, rights in ((readable, _READ), (writable, known)):
+    for paths, rights in ((readable, _READ), (writable, known), (shared, _SHARED)):
         for path in paths:
             _allow(rules, path, rights & known)
     _check(_libc.syscall(_RESTRICT_SELF, rules, 0))

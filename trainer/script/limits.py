@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jobs.runtime.files import size_text
 from jobs.runtime.processes import adopt_orphans, descendants, reap_orphans
+from jobs.runtime.script_user import ids_of
 from trainer.script.usage import FileUsage
 
 # Processes and threads of one rank's script. More would take so much of the processors that this process could not end
@@ -25,7 +26,7 @@ Excess = tuple[str, str]  # end reason, sentence for people
 
 
 class Limits:
-    """The limits of one rank's script. `first` is its first process."""
+    """The limits of one rank's script. `first` is its first process, and `user` runs it, if not the worker's."""
 
     def __init__(
         self,
@@ -35,13 +36,17 @@ class Limits:
         storage_bytes: int | None,
         folders: Sequence[Path],
         shared_memory: Path | None = None,
+        user: str | None = None,
     ) -> None:
         self._first = first
         self._memory_bytes = memory_bytes
         self._storage_bytes = storage_bytes
         adopt_orphans()
         self._files = FileUsage(
-            self.processes, on_disk=folders, in_memory=[] if shared_memory is None else [shared_memory]
+            self.processes,
+            on_disk=folders,
+            in_memory=[] if shared_memory is None else [shared_memory],
+            uid=None if user is None else ids_of(user)[0],
         )
         self._files.start()
 

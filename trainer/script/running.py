@@ -183,7 +183,7 @@ class ScriptRun:
         self._limits = Limits(
             self._child.pid, memory_bytes=script.get("memory_bytes"), storage_bytes=storage_bytes,
             folders=[*self._writable, self._log, self._records, *([Path(script["code_dir"])] if is_first_here else [])],
-            shared_memory=shared_memory if is_first_here else None,
+            shared_memory=shared_memory if is_first_here else None, user=script.get("user"),
         )  # fmt: skip
 
     def _meeting_place(self) -> tuple[str, str]:

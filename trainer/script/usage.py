@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from trainer.script.view import SHARED_MEMORY
+from jobs.runtime.shared_memory import SHARED_MEMORY, FileKey, files_of
 
 _PERIOD_S = 0.5
 _SHARE_OF_TIME = 0.1  # that measuring may take
@@ -25,22 +25,27 @@ _MAPPING = re.compile(
     r"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ ([0-9a-f]+):([0-9a-f]+) (\d+) +(.+) \(deleted\)$", re.MULTILINE
 )
 
-FileKey = tuple[int, int]  # device, inode
-
 
 class FileUsage(threading.Thread):
     """Measures again and again what lies in folders, and files without a name that the `processes` hold.
 
-    `on_disk` and `in_memory` are folders; files among them count too.
+    `on_disk` and `in_memory` are folders; files among them count too. All that `uid` has in /dev/shm counts as well:
+    where scripts share it, nobody knows which of them wrote what.
     """
 
     def __init__(
-        self, processes: Callable[[], Sequence[int]], *, on_disk: Sequence[Path], in_memory: Sequence[Path]
+        self,
+        processes: Callable[[], Sequence[int]],
+        *,
+        on_disk: Sequence[Path],
+        in_memory: Sequence[Path],
+        uid: int | None = None,
     ) -> None:
         super().__init__(name="file usage", daemon=True)
         self._processes = processes
         self._on_disk = list(map(str, on_disk))
         self._in_memory = list(map(str, in_memory))
+        self._uid = uid
         self.pids: Collection[int] = ()  # of the programs that measure, which are not the script's
         self.on_disk_bytes = 0
         self.in_memory_bytes = 0
@@ -58,6 +63,9 @@ class FileUsage(threading.Thread):
         """Measure once."""
         unnamed_on_disk, unnamed_in_memory = unnamed_bytes(self._processes())
         self.in_memory_bytes = unnamed_in_memory + self._sum_below(self._in_memory, "--block-size=1")
+        if self._uid is not None:
+            shared = files_of(self._uid)
+            self.in_memory_bytes += sum(status.st_blocks * _BLOCK_BYTES for _, status in shared)
         self.count = self._sum_below(self._on_disk, "--inodes")
         used_bytes = self._sum_below(self._on_disk, "--block-size=1") + unnamed_on_disk
         self.on_disk_bytes = max(used_bytes, self.count * _BYTES_OF_FILE)

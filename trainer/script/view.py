@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.runtime.shared_memory import SHARED_MEMORY
+
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/sys")
 # Of /etc only what programs need to run, to find hosts and to trust certificates: no keys, no settings of services.
 _ETC = tuple(f"/etc/{name}" for name in (
@@ -17,8 +19,7 @@ _ETC = tuple(f"/etc/{name}" for name in (
     "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "os-release", "passwd", "pki",
     "protocols", "resolv.conf", "services", "ssl/certs", "ssl/openssl.cnf", "timezone", "vulkan",
 ))  # fmt: skip
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a folder of its own in the view
-TEMPORARY = "/tmp"  # noqa: S108 - likewise
+TEMPORARY = "/tmp"  # noqa: S108 - a folder of its own in the view
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _ABOVE = ("/etc", "/etc/ssl", "/nix", "/var")
 _NVIDIA = Path("/proc/driver/nvidia/gpus")
@@ -51,13 +52,13 @@ def arguments(view: View, *, folder: str) -> list[str]:
 
 def readable_everywhere(view: View) -> list[str]:
     """What Landlock lets the script read."""
-    return [*_SYSTEM, *_ETC, "/proc", SHARED_MEMORY, *_python_folders(), *view.readable]
+    return [*_SYSTEM, *_ETC, "/proc", *_python_folders(), *view.readable]
 
 
 def writable_everywhere(view: View) -> list[str]:
-    """What Landlock lets the script write."""
+    """What Landlock lets the script write, beside /dev/shm."""
     own = [f"/dev/{name}" for name in _DEVICES]
-    return [*view.writable, view.temporary, view.shared_memory, SHARED_MEMORY, *own, *devices(view.gpus)]
+    return [*view.writable, view.temporary, *own, *devices(view.gpus)]
 
 
 def devices(gpus: Sequence[str], dev: Path = Path("/dev"), known: Path = _NVIDIA) -> list[str]:

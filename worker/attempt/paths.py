@@ -1,15 +1,14 @@
 """The paths of an attempt's files on each of its hosts. Used by everything that writes or reads them."""
 
-import hashlib
+import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.runtime import script_user
+from jobs.runtime import script_user, shared_memory
 from jobs.runtime.files import make_private
 from worker.attempt import notes, stop_file
-
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - below it is a folder of the attempt
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,6 @@ class AttemptPaths:
         return self.host_dir / "lib"
 
     @property
-    def shared_memory(self) -> Path:
-        """The folder in memory that the scripts of one host share, outside the job's folder."""
-        return Path(_SHARED_MEMORY, "hora-" + hashlib.sha256(str(self.host_dir).encode()).hexdigest()[:16])
-
-    @property
     def own_checkpoints(self) -> Path:
         """Those that this attempt saves."""
         return self.checkpoints / f"attempt-{self.number}"
@@ -101,7 +95,17 @@ class AttemptPaths:
         """
         if self.code.exists():
             script_user.take_back([self.artifacts, self.checkpoints], code_user)
-        script_user.remove([self.scratch, self.code, self.lib, self.shared_memory])
+        script_user.remove([self.scratch, self.code, self.lib, *self._shared_memory()], code_user)
+        shared_memory.remove_unused(code_user)
+
+    def _shared_memory(self) -> list[Path]:
+        """The folders in memory that the scripts of a host share, as the launch files name them."""
+        folders = []
+        for file in self.launch_dir.glob("*.json"):
+            with suppress(OSError, ValueError):
+                script = json.loads(file.read_bytes())["script"]
+                folders += [] if script is None else [Path(script["shared_memory"])]
+        return folders
 
     def of_member(self, host: str) -> "AttemptPaths":
         """The same attempt on one of its other hosts."""

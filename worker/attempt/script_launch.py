@@ -28,6 +28,7 @@ from jobs.model.script_fields import EMPTY, OWN_ENVIRONMENTS, REQUIREMENTS_FILE,
 from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason
+from jobs.runtime import shared_memory
 from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
 from jobs.scheduling.pools import PoolNode
@@ -218,7 +219,7 @@ def script_launch(
         writable=[str(folder) for folder in (paths.code, paths.own_checkpoints, paths.artifacts)],
         home=str(settings.home),
         scratch=str(paths.scratch),
-        shared_memory=str(paths.shared_memory),
+        shared_memory=shared_memory.new_folder(),
         store_secret=token_urlsafe(16),
         user=settings.script_user,
         memory_bytes=memory_bytes,
@@ -265,7 +266,7 @@ def on_member(spec: Spec, script: ScriptLaunch, member_paths: AttemptPaths, memo
             "packages": _packages_on(script.packages, member_paths),
             "readable": [own.get(path, path) for path in script.readable if path not in shared],
             "writable": [own.get(path, path) for path in script.writable if path not in shared],
-            "shared_memory": str(member_paths.shared_memory),
+            "shared_memory": shared_memory.new_folder(),
             "memory_bytes": memory_bytes,
         }
     )

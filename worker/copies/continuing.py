@@ -25,6 +25,7 @@ from jobs.lifecycle.history import last_lead_host
 from jobs.lifecycle.store import get_job
 from jobs.model.origins import Origin
 from jobs.model.states import EndReason
+from jobs.runtime import script_user
 from jobs.runtime.checkpoint_folders import OTHER_JOB, LocalCheckpoint, attempt_folder, complete_below
 from jobs.runtime.files import make_private
 from jobs.runtime.settings import Settings
@@ -68,6 +69,7 @@ def bring(
     usable = (one for one in there if (one.attempt, one.step) in before.steps)
     found = next((one for one in usable if is_script or is_whole(one.path)), None)
     if found is not None:
+        script_user.take_back([found.path], config.script_user)  # no attempt did, if it lost its lease
         _take(found, paths.checkpoints, is_script=is_script, still_needed=still_needed)
         _log.info("continuing from step %d of job %s", found.step, origin.job_id)
         state = script_states(root).get(str(found.step), {})

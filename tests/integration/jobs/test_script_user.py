@@ -3,11 +3,12 @@
 import os
 import pwd
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from jobs.runtime.script_user import give
+from jobs.runtime.script_user import give, open_to_read, remove, take_back
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -32,3 +33,69 @@ def test_what_the_worker_made_is_handed_over_and_nothing_else(tmp_path: Path) ->
     assert theirs.stat().st_uid == 1
     assert [path.stat().st_uid for path in (secret, folder, folder / "inner")] == [0, 0, 0]
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+
+
+def modes(folder: Path) -> dict[str, tuple[int, str]]:
+    """The owner and the mode of everything below a folder."""
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_uid, oct(stat.S_IMODE(path.lstat().st_mode)))
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_what_a_script_left_is_owned_again_and_nothing_elsewhere_changes(tmp_path: Path) -> None:
+    secret, left = tmp_path / "secret", tmp_path / "left"
+    secret.touch(0o644)
+    (left / "closed").mkdir(parents=True)
+    (left / "closed" / "program").touch()
+    os.link(secret, left / "second-name")
+    (left / "link").symlink_to(secret)
+    for path, mode in ((left, 0o2770), (left / "closed" / "program", 0o4711), (left / "closed", 0o2000)):
+        os.chown(path, NOBODY, 0)
+        path.chmod(mode)
+    take_back([left, tmp_path / "none"], "nobody")
+    assert modes(left) == {
+        "closed": (0, "0o700"), "closed/program": (0, "0o700"), "link": (0, "0o777"), "second-name": (0, "0o644"),
+    }  # fmt: skip
+    assert stat.S_IMODE(left.stat().st_mode) == 0o700
+
+
+def test_a_script_that_moves_its_folders_meanwhile_turns_no_right_on_others(tmp_path: Path) -> None:
+    """It swaps a folder and a link to another one, as fast as it can. Root changes modes all the while."""
+    secret, theirs = tmp_path / "secret", tmp_path / "theirs"
+    (secret / "inner").mkdir(parents=True)
+    (secret / "inner" / "key").touch(0o604)
+    secret.chmod(0o755)
+    (secret / "inner").chmod(0o755)
+    tmp_path.chmod(0o711)
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, 0)
+    swaps = f"""
+import os
+os.chdir("{theirs}")
+os.makedirs("folder/inner")
+open("folder/inner/key", "w")
+os.symlink("{secret}", "link")
+print(flush=True)
+while True:
+    for one, other in (("folder", "away"), ("link", "folder"), ("folder", "link"), ("away", "folder")):
+        try:
+            os.rename(one, other)
+        except OSError:
+            pass
+"""
+    before = modes(secret)
+    for above in tmp_path.parents[:-1]:
+        above.chmod(above.stat().st_mode | 0o011)
+    with subprocess.Popen(["/usr/bin/python3", "-c", swaps], stdout=subprocess.PIPE, user=NOBODY, group=0) as script:
+        assert script.stdout is not None
+        script.stdout.readline()
+        for _ in range(300):
+            give([theirs], "nobody")
+            open_to_read([str(theirs)], "nobody")
+            take_back([theirs], "nobody")
+            os.chown(theirs, NOBODY, 0)
+        script.kill()
+    assert modes(secret) == before
+    remove([theirs], "nobody")
+    assert (theirs.exists(), modes(secret)) == (False, before)

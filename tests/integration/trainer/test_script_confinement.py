@@ -2,6 +2,8 @@
 
 import ctypes
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jobs.runtime.shared_memory import SHARED_MEMORY, new_folder
 from tests.integration.trainer.held import PYTHON
 from tests.waiting import slowdown
 from trainer.script.confinement import protections
@@ -61,8 +64,12 @@ sys.exit(" ".join(reached) or 0)
 """
 WORKS = """
 import multiprocessing, os, socket, ssl, tempfile
+from multiprocessing.shared_memory import SharedMemory
 with multiprocessing.Pool(2) as pool:
     assert pool.map(abs, [-1, -2]) == [1, 2]
+memory = SharedMemory(create=True, size=1000)
+assert SharedMemory(memory.name).size >= 1000
+memory.unlink()
 with tempfile.NamedTemporaryFile() as file:
     file.write(b"x")
 open("made-here", "w").write("x")
@@ -126,6 +133,34 @@ if child > 0:
     reached.append("a child in a namespace of users")
 sys.exit(", ".join(reached) or 0)
 """
+# Names in /dev/shm are those of others where scripts share it. Its own are made as the C library makes them.
+FILLS_SHARED_MEMORY = """
+import os
+number = 0
+while True:
+    number += 1
+    with open(f"/dev/shm/left-{os.getpid()}-{number}", "wb") as file:
+        file.write(bytes(5_000_000))
+"""
+PLANTS_IN_SHARED_MEMORY = """
+import os, sys
+reached = []
+for name, attempt in (
+    ("folder of others", lambda: open("/dev/shm/hora-of-another/secret").read()),
+    ("file of others", lambda: open("/dev/shm/hora-file-of-another").read()),
+):
+    try:
+        attempt()
+        reached.append(name)
+    except OSError:
+        pass
+for plant in (lambda: os.symlink("/", "/dev/shm/hora-planted"), lambda: os.mkdir("/dev/shm/hora-planted-folder")):
+    try:
+        plant()
+    except OSError:
+        pass
+sys.exit(" ".join(reached) or 0)
+"""
 CHANGES_MODES = """
 import os, sys
 reached = []
@@ -152,7 +187,14 @@ int gconv(void) { return 1; }
 """
 # Found without the product: where it finds nothing by mistake, its scripts are not held, and the tests must not skip.
 ENTERED = subprocess.run(["sh", "-c", "bwrap --unshare-pid --ro-bind / / --proc /proc --dev /dev true"], check=False)
-HAS = {"bubblewrap": ENTERED.returncode == 0, "landlock": ctypes.CDLL(None).syscall(444, None, 0, 1) > 0}
+MOUNTED = subprocess.run(
+    ["unshare", *(["-r"] if os.geteuid() else []), "-m", "mount", "--bind", "/tmp", "/tmp"], check=False
+)
+HAS = {
+    "bubblewrap": ENTERED.returncode == 0,
+    "landlock": ctypes.CDLL(None).syscall(444, None, 0, 1) > 0,
+    "mounts": MOUNTED.returncode == 0,  # and Landlock
+}
 MEANS = [pytest.param(one, marks=pytest.mark.skipif(not HAS[one], reason=f"no {one} here")) for one in HAS]
 
 pytestmark = [
@@ -162,10 +204,11 @@ pytestmark = [
 
 
 def test_what_this_host_has_to_hold_scripts_is_found() -> None:
-    assert {"bubblewrap": protections().bubblewrap, "landlock": protections().landlock > 0} == HAS
+    has = protections()
+    assert {"bubblewrap": has.bubblewrap, "landlock": has.landlock > 0, "mounts": has.mounts} == HAS
 
 
-def held(means: str, folder: Path, script: str, *variables: str) -> dict[str, Any]:
+def held(means: str, folder: Path, script: str, *variables: str, shared_memory: Path | None = None) -> dict[str, Any]:
     """How a script ended that was held by these means."""
     (folder / "code").mkdir(exist_ok=True)
     (folder / "other").mkdir(mode=0o700)
@@ -173,7 +216,8 @@ def held(means: str, folder: Path, script: str, *variables: str) -> dict[str, An
     (folder / "secret").write_text("secret")
     (folder / "secret").chmod(0o600)
     argv = [sys.executable, "-m", "tests.integration.trainer.held", means, str(folder), PYTHON, *variables]
-    ran = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60 * slowdown())
+    own = os.environ | {"SHARED_MEMORY": str(shared_memory or new_folder())}
+    ran = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60 * slowdown(), env=own)
     end: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1]) | {"log": ran.stderr}
     return end
 
@@ -207,11 +251,12 @@ def test_a_script_reaches_nothing_but_its_own(means: str, script: str, folder: P
     [
         (FORKS, "script_failed", "processes"),
         (HIDES_MEMORY, "out_of_memory", "memory"),
+        (FILLS_SHARED_MEMORY, "out_of_memory", "memory"),
         (HIDES_ON_DISK, "script_failed", "written"),
         (MAKES_FILES, "script_failed", "files and folders"),
         (STARTS_THREADS, "script_failed", "threads"),
     ],
-    ids=["forks", "mapped-memory", "mapped-files", "empty-files", "threads"],
+    ids=["forks", "mapped-memory", "shared-memory", "mapped-files", "empty-files", "threads"],
 )
 def test_a_script_that_takes_too_much_is_ended(means: str, script: str, reason: str, says: str, folder: Path) -> None:
     end = held(means, folder, script)
@@ -219,6 +264,41 @@ def test_a_script_that_takes_too_much_is_ended(means: str, script: str, reason: 
     assert end["excess"][0] == reason
     assert says in end["excess"][1]
     assert end["left"] == []
+    assert not list(Path(SHARED_MEMORY).glob("left-*"))
+
+
+@pytest.mark.parametrize("means", MEANS)
+def test_a_script_plants_nothing_in_the_shared_memory_of_others(means: str, folder: Path) -> None:
+    own = Path(SHARED_MEMORY)
+    others, file = own / "hora-of-another", own / "hora-file-of-another"
+    others.mkdir(mode=0o700, exist_ok=True)
+    (others / "secret").write_text("secret")
+    file.write_text("secret")
+    file.chmod(0o600)
+    try:
+        end = held(means, folder, PLANTS_IN_SHARED_MEMORY)
+        assert (end["code"], end["log"].strip()) == (0, ""), end
+        assert not [name for name in os.listdir(own) if name.startswith("hora-planted")]
+    finally:
+        shutil.rmtree(others)
+        file.unlink()
+
+
+@pytest.mark.parametrize("plant", ["link", "folder of another user"])
+@pytest.mark.skipif(not HAS["mounts"], reason="no script has a folder in memory here")
+def test_a_folder_in_memory_that_somebody_else_made_is_refused(plant: str, folder: Path) -> None:
+    made = Path(SHARED_MEMORY, f"hora-{folder.name}")
+    if plant == "link":
+        made.symlink_to("/")
+    elif os.geteuid() == 0:
+        made.mkdir(mode=0o777)
+        os.chown(made, 1, 1)
+    else:
+        pytest.skip("only root makes a folder of another user")
+    said = held("mounts", folder, "", shared_memory=made)["said"]
+    assert said.startswith(
+        f"{made} " + ("is no folder that Hora made" if plant == "link" else "belongs to another user")
+    )
 
 
 @pytest.mark.parametrize("means", MEANS)
@@ -246,7 +326,8 @@ def test_a_daemon_ends_with_its_script(means: str, folder: Path) -> None:
 def test_a_program_that_does_not_exist_is_named(folder: Path) -> None:
     (folder / "code").mkdir()
     argv = [sys.executable, "-m", "tests.integration.trainer.held", "bubblewrap", str(folder), "no-such-program"]
-    said = json.loads(subprocess.check_output(argv, timeout=60 * slowdown()))
+    own = os.environ | {"SHARED_MEMORY": new_folder()}
+    said = json.loads(subprocess.check_output(argv, timeout=60 * slowdown(), env=own))
     assert said == {"said": "'no-such-program' cannot be started: No such file or directory"}
 
 
