@@ -9,6 +9,18 @@ from starlette.routing import BaseRoute
 
 from api import main
 from api.pages import help_pages, page
+from jobs.runtime.settings import Settings
+from tests.integration.api.starting_rows import TOKEN
+
+
+@pytest.fixture
+def configuration(database: str) -> Settings:
+    return Settings(database_url=database, broker_url="memory://", token=TOKEN)
+
+
+@pytest.fixture
+def app(configuration: Settings) -> FastAPI:
+    return main.app_for(configuration)
 
 
 @pytest.fixture(scope="session", autouse=True)

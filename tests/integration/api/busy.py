@@ -15,6 +15,7 @@ from jobs.telemetry import ingest
 from jobs.telemetry.ingest import ALL_RANKS, HostSampleRow, MetricRow
 from tests.integration.api.starting_rows import a_host
 from tests.integration.jobs.job_rows import an_attempt
+from tests.integration.jobs.writing import change, write
 
 PROGRESS: dict[str, Any] = {
     "epoch": 3, "epochs": 10, "step": 25, "steps": 100, "eta_s": 42.5, "samples_per_s": 640.0,
@@ -34,29 +35,25 @@ def an_epoch(sessions: Sessions, lease: Lease, *, step: int, **values: float) ->
     rows = [
         MetricRow(lease.job_id, name, ALL_RANKS, step, lease.number, 1, now, value) for name, value in values.items()
     ]
-    with sessions.begin() as session:
-        ingest.store_metrics(session, rows)
+    write(sessions, ingest.store_metrics, rows)
 
 
 def set_progress(sessions: Sessions, job_id: str, **progress: Any) -> None:
     """Set the progress of a job."""
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == job_id).values(progress=progress))
+    change(sessions, update(Job).where(Job.id == job_id).values(progress=progress))
 
 
 def set_metrics(sessions: Sessions, job_id: str, **values: float) -> None:
     """Set the metrics that a job has so far."""
     metrics = {name: {"last": value, "best": value, "best_epoch": 1} for name, value in values.items()}
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == job_id).values(metrics=metrics))
+    change(sessions, update(Job).where(Job.id == job_id).values(metrics=metrics))
 
 
 def host_sample(sessions: Sessions, host: str, *, age_s: float, **values: float) -> None:
     """Store a sample of a whole host that is `age_s` old."""
     at = datetime.now(UTC) - timedelta(seconds=age_s)
     row = HostSampleRow(host, at, values)
-    with sessions.begin() as session:
-        ingest.store_host_samples(session, [row])
+    write(sessions, ingest.store_host_samples, [row])
 
 
 def readings(sessions: Sessions, host: str, **reading: Any) -> None:

@@ -8,22 +8,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
 from jobs.people.tokens import store_token
-from jobs.runtime.settings import Settings
+from tests.integration.api.answers import created
 from tests.integration.api.starting_rows import SPEC, TOKEN
-
-
-@pytest.fixture
-def configuration(database: str) -> Settings:
-    return Settings(database_url=database, broker_url="memory://", token=TOKEN)
-
-
-@pytest.fixture
-def app(configuration: Settings) -> FastAPI:
-    return app_for(configuration)
 
 
 @pytest.fixture
@@ -54,13 +43,19 @@ def client_of(api: TestClient, app: FastAPI, sessions: Sessions) -> Callable[...
 
 
 @pytest.fixture
+def browser(api: TestClient, app: FastAPI) -> TestClient:
+    """A client without a token that keeps cookies and does not follow redirects."""
+    client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
+    client.portal = api.portal
+    return client
+
+
+@pytest.fixture
 def submit_job(api: TestClient) -> Callable[..., str]:
     """Submits a job with changes to the smallest spec. Returns its id."""
 
     def submit(**changes: object) -> str:
-        answer = api.post("/v1/jobs", json=SPEC | changes)
-        assert answer.status_code == 201, answer.text
-        job_id: str = answer.json()["id"]
+        job_id: str = created(api, "/v1/jobs", SPEC | changes)["id"]
         return job_id
 
     return submit

@@ -15,6 +15,7 @@ from jobs.model.states import EndReason, Status
 from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow, SampleRow
+from tests.integration.jobs.writing import change, write
 
 TOKEN = "hora_test-token"
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
@@ -55,8 +56,7 @@ def an_attempt(sessions: Sessions, job_id: str, number: int = 1, **values: Any) 
 def end_job(sessions: Sessions, job_id: str, *, stored_bytes: int = 0) -> None:
     """Let a job have failed, with so many bytes of checkpoints."""
     ended = {"status": Status.FAILED, "end_reason": EndReason.BAD_DATA, "ended_at": func.now()}
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == job_id).values(**ended, checkpoint_bytes=stored_bytes))
+    change(sessions, update(Job).where(Job.id == job_id).values(**ended, checkpoint_bytes=stored_bytes))
 
 
 def metric_points(
@@ -73,8 +73,7 @@ def metric_points(
         MetricRow(job_id, name, rank, step, attempt, (step + 3) // 4, seconds(step / 2), value)
         for step, value in points
     ]
-    with sessions.begin() as session:
-        ingest.store_metrics(session, rows)
+    write(sessions, ingest.store_metrics, rows)
 
 
 def log_lines(
@@ -88,8 +87,7 @@ def log_lines(
 ) -> None:
     """Store (rank, text) lines."""
     rows = [LogRow(job_id, attempt, rank, seconds(at_s), text, level.number) for rank, text in lines]
-    with sessions.begin() as session:
-        ingest.store_logs(session, rows)
+    write(sessions, ingest.store_logs, rows)
 
 
 def samples(sessions: Sessions, job_id: str, values: Iterable[dict[str, Any]], *, rank: int = 0) -> None:
@@ -98,5 +96,4 @@ def samples(sessions: Sessions, job_id: str, values: Iterable[dict[str, Any]], *
     for i, measured in enumerate(values):
         step, metrics = measured.get("step", i), {name: value for name, value in measured.items() if name != "step"}
         rows.append(SampleRow(job_id, 1, rank, seconds(i), "ha", rank, step, None, metrics))
-    with sessions.begin() as session:
-        ingest.store_samples(session, rows)
+    write(sessions, ingest.store_samples, rows)

@@ -16,7 +16,9 @@ from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.model.states import EndReason, Status
 from jobs.views.analysis import FindingKind
+from tests.integration.api.answers import got
 from tests.integration.api.starting_rows import SPEC, START, a_host, an_attempt, metric_points
+from tests.integration.jobs.writing import change
 from tests.unit.jobs.insight.advice_inputs import an_analysis
 
 Submit = Callable[..., str]
@@ -52,9 +54,7 @@ def run_job(submit_job: Submit, sessions: Sessions) -> Submit:
 
 
 def advice(api: TestClient, job_id: str) -> list[dict[str, Any]]:
-    answer = api.get(f"/v1/jobs/{job_id}/advice")
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
+    items: list[dict[str, Any]] = got(api, f"/v1/jobs/{job_id}/advice")["items"]
     return items
 
 
@@ -94,8 +94,7 @@ def test_advice_proposes_the_weights_of_a_job_with_more_similar_images_while_the
     base = run_job(dataset="synthetic:samples=5000,shape=8x8x1", model="convnet7")
     run_job(dataset="synthetic:samples=6000,shape=8x8x1", model="mlp")
     other_task = run_job(dataset="synthetic:samples=7000,shape=8x8x1", model="convnet7")
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == other_task).values(dataset=DATA | {"task": "multilabel"}))
+    change(sessions, update(Job).where(Job.id == other_task).values(dataset=DATA | {"task": "multilabel"}))
     job_id = run_job(model="convnet7", summary={"val_accuracy": 0.5, "after_best_share": 0.1})
     (item,) = advice(api, job_id)
     assert item["change"] == {"model": {"weights": f"job:{base}", "freeze_base": False}}
@@ -158,8 +157,7 @@ def test_a_quote_takes_unknown_data_sizes_from_past_jobs_and_skips_unknown_summa
 ) -> None:
     a_host(sessions)
     job_id, strange = run_job(summary={"stopped_early": True}), run_job()
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == strange).values(summary={"speed": "high"}))
+    change(sessions, update(Job).where(Job.id == strange).values(summary={"speed": "high"}))
     with sessions() as session:
         spec = spec_from(SPEC | {"optimizer": "sgd"})
         unknown = preview(session, spec, resolve_plan(spec, None)).quote

@@ -6,7 +6,6 @@ What each route that changes something writes: `rights/table.py`.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
@@ -23,9 +22,7 @@ def entries(sessions: Sessions) -> list[AuditEntry]:
         return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
 
 
-def test_login_and_logout_write_audit_entries(api: TestClient, app: FastAPI, sessions: Sessions) -> None:
-    browser = TestClient(app, follow_redirects=False)
-    browser.portal = api.portal
+def test_login_and_logout_write_audit_entries(api: TestClient, browser: TestClient, sessions: Sessions) -> None:
     assert browser.get(api.post("/v1/login-links").json()["path"]).status_code == 303
     token_id = browser.get("/v1/me").json()["token_id"]
     own = {"X-CSRF-Token": browser.cookies["hora_csrf"], "Sec-Fetch-Site": "same-origin"}

@@ -4,7 +4,6 @@ import hashlib
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -17,7 +16,8 @@ from jobs.runtime.settings import Settings
 from tests.archives import gzipped, member, tar_of
 from tests.code import archive_of, send_code, store_code, upload_code
 from tests.integration.api.answers import errors_of, problem
-from tests.integration.api.starting_rows import TOKEN
+from tests.integration.api.starting_rows import TOKEN, client_with
+from tests.integration.jobs.job_rows import count
 
 SCRIPT = {"command": ["python", "train.py"]}
 
@@ -25,11 +25,6 @@ SCRIPT = {"command": ["python", "train.py"]}
 @pytest.fixture
 def configuration(database: str, tmp_path: Path) -> Settings:
     return Settings(database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path, code="on", max_code_mb=4)
-
-
-def count(sessions: Sessions, table: Any) -> int:
-    with sessions() as session:
-        return session.scalar(select(func.count()).select_from(table)) or 0
 
 
 def test_sent_archive_is_described_stored_once_and_comes_back_as_it_was(
@@ -147,12 +142,9 @@ def test_job_keeps_its_code_and_can_be_read_everywhere_without_data_and_model(
     assert [each["id"] for each in found] == [job["id"]]
 
 
-def test_stack_that_runs_no_code_says_so(database: str, tmp_path: Path, sessions: Sessions) -> None:
-    from api.main import app_for
-
+def test_stack_that_runs_no_code_says_so(configuration: Settings, sessions: Sessions) -> None:
     digest = store_code(sessions)
-    off = Settings(database_url=database, broker_url="memory://", token=TOKEN, home=tmp_path)
-    with TestClient(app_for(off), headers={"Authorization": f"Bearer {TOKEN}"}) as api:
+    with client_with(configuration, code="off") as api:
         new = {"filename": "code.tar.gz", "size_bytes": 10, "purpose": "code"}
         for refusal in (api.post("/v1/code", json={"upload": "any"}), api.post("/v1/uploads", json=new)):
             assert (refusal.status_code, refusal.json()["type"]) == (409, "urn:hora:problem:code-off")

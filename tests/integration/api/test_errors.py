@@ -27,10 +27,8 @@ def test_invalid_authorization_headers_are_refused(api: TestClient, subtests: py
 
 
 def test_a_secret_appears_only_in_the_answer_that_creates_it(
-    app: FastAPI, api: TestClient, database: str, capsys: pytest.CaptureFixture[str]
+    browser: TestClient, api: TestClient, database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    browser = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
-    browser.portal = api.portal
     new = api.post("/v1/tokens", json={"name": "x", "user": "alice"}).json()
     link = api.post("/v1/login-links").json()["path"]
     assert browser.get(link).status_code == 303

@@ -23,6 +23,7 @@ from jobs.scheduling.placement_rows import PASS_LOCK
 from jobs.scheduling.registration import SlotInfo
 from jobs.telemetry.host_samples import OldHostSamples
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
+from tests.integration.api.answers import got
 from tests.integration.api.polls import Poll
 from tests.integration.api.starting_rows import a_host
 from tests.integration.jobs import job_rows
@@ -203,9 +204,7 @@ def host_samples(sessions: Sessions, rows: list[dict[str, Any]], *, host: str = 
 
 
 def series_of(api: TestClient, **parameters: Any) -> list[dict[str, Any]]:
-    answer = api.get("/v1/hosts/ha/utilization", params=parameters)
-    assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["series"]
+    found: list[dict[str, Any]] = got(api, "/v1/hosts/ha/utilization", **parameters)["series"]
     return found
 
 

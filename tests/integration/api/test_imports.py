@@ -21,6 +21,7 @@ from jobs.runtime.settings import Settings
 from tests.integration.api.answers import problem
 from tests.integration.api.sent_runs import bytes_of, imported, send, uploaded
 from tests.integration.api.starting_rows import SPEC, TOKEN
+from tests.integration.jobs.job_rows import count
 from tests.runs import BEGAN, PLAN, RUN_ID, run_folder, seconds_after
 from tests.waiting import slowdown, until
 
@@ -146,9 +147,7 @@ def test_an_import_that_breaks_off_leaves_nothing_and_can_be_repeated(
     with monkeypatch.context() as patch:
         patch.setattr(importing, "touch", lambda *_, **__: 1 / 0)  # after all rows were written
         assert send(api, bytes_of(folder)).status_code == 500
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(Job)) == 0
-        assert session.scalar(select(func.count()).select_from(LogLine)) == 0
+    assert count(sessions, Job) == count(sessions, LogLine) == 0
     assert imported(api, folder)["status"] == "succeeded"
 
 
@@ -286,9 +285,8 @@ def test_what_is_damaged_or_hostile_is_refused_at_its_place(
             assert answer.headers["Content-Type"] == "application/problem+json"
             (error, *_) = answer.json()["errors"]
             assert (error["field"], message in error["message"]) == (field, True), error
+            assert count(sessions, Job) == count(sessions, LogLine) == 0
             with sessions() as session:
-                assert session.scalar(select(func.count()).select_from(Job)) == 0
-                assert session.scalar(select(func.count()).select_from(LogLine)) == 0
                 assert session.scalar(select(func.count()).where(Upload.removed_at.is_(None))) == 0
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import ColumnElement, func, select, update
 
@@ -19,19 +18,12 @@ from jobs.people.tokens import LoginRefused
 from tests.integration.api.answers import errors_of, problem
 from tests.integration.api.starting_rows import SPEC
 from tests.integration.jobs.job_rows import waiting_for_locks
+from tests.integration.jobs.writing import change, write
 from tests.waiting import until
 
 Clients = Callable[..., TestClient]
 
 OURS = {"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
-
-
-@pytest.fixture
-def browser(api: TestClient, app: FastAPI) -> TestClient:
-    """A client without a token that keeps cookies and does not follow redirects."""
-    client = TestClient(app, raise_server_exceptions=False, follow_redirects=False)
-    client.portal = api.portal
-    return client
 
 
 def link(client: TestClient, headers: dict[str, str] | None = None) -> str:
@@ -50,8 +42,7 @@ def csrf(browser: TestClient) -> dict[str, str]:
 
 def age(sessions: Sessions, kind: str, *which: ColumnElement[bool], **values: Any) -> None:
     """Change the tokens of a kind."""
-    with sessions.begin() as session:
-        session.execute(update(Token).where(Token.kind == kind, *which).values(**values))
+    change(sessions, update(Token).where(Token.kind == kind, *which).values(**values))
 
 
 def test_a_login_link_opens_a_session_once(client_of: Clients, browser: TestClient) -> None:
@@ -142,8 +133,7 @@ def test_two_concurrent_uses_of_a_link_open_one_session(client_of: Clients, sess
     code = link(client_of("alice")).partition("=")[2]
 
     def sign_in() -> None:
-        with sessions.begin() as session:
-            tokens.start_session(session, code)
+        write(sessions, tokens.start_session, code)
 
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:

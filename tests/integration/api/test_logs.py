@@ -9,17 +9,14 @@ from fastapi.testclient import TestClient
 from jobs.db import text_search
 from jobs.db.engine import Sessions
 from jobs.model.log_levels import LogLevel
-from tests.integration.api.answers import errors_of
+from tests.integration.api.answers import errors_of, got
 from tests.integration.api.starting_rows import log_lines, seconds
 
 Submit = Callable[..., str]
 
 
 def read(api: TestClient, job_id: str, **parameters: object) -> dict[str, Any]:
-    answer = api.get(f"/v1/jobs/{job_id}/logs", params=parameters)
-    assert answer.status_code == 200, answer.text
-    page: dict[str, Any] = answer.json()
-    return page
+    return got(api, f"/v1/jobs/{job_id}/logs", **parameters)
 
 
 def texts(api: TestClient, job_id: str, **parameters: object) -> list[str]:

@@ -27,6 +27,7 @@ from jobs.scheduling import placing
 from tests.integration.api.busy import a_busy_cluster, a_live_attempt
 from tests.integration.api.sent_runs import imported
 from tests.integration.api.starting_rows import a_host
+from tests.integration.jobs.writing import write
 from tests.runs import run_folder
 
 Submit = Callable[..., str]
@@ -65,8 +66,7 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason) -> None:
 
 def test_the_documentation_lists_every_figure(api: TestClient, submit_job: Submit, sessions: Sessions) -> None:
     job_id = a_busy_cluster(sessions, submit_job).job_id
-    with sessions.begin() as session:
-        store.touch(session, job_id, metrics={"val_mae": {"last": 0.5, "best": 0.5, "best_epoch": 1}})
+    write(sessions, store.touch, job_id, metrics={"val_mae": {"last": 0.5, "best": 0.5, "best_epoch": 1}})
     _, _, below = (Path(__file__).parents[3] / "docs/operations.md").read_text().partition("\n## Metrics\n")
     table, _, _ = below.partition("What to alert on")
     api.get("/v1/jobs")
@@ -150,8 +150,7 @@ def test_attempts_are_counted_by_their_end_reason(api: TestClient, submit_job: S
     job_id = submit_job()
     end(sessions, an_attempt(sessions, job_id), EndReason.RANK_FAILED)
     preempted = an_attempt(sessions, job_id)
-    with sessions.begin() as session:
-        placing.request_preemption(session, [preempted.attempt_id], PreemptionCause.for_job("x"))
+    write(sessions, placing.request_preemption, [preempted.attempt_id], PreemptionCause.for_job("x"))
     end(sessions, preempted, EndReason.PREEMPTED)
     an_attempt(sessions, job_id)
     end(sessions, an_attempt(sessions, submit_job(), slots=(2,)), EndReason.BAD_DATA)

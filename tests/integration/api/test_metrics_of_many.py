@@ -10,6 +10,7 @@ from sqlalchemy import update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt
 from jobs.lifecycle.store import touch
+from tests.integration.api.answers import got
 from tests.integration.api.polls import Poll
 from tests.integration.api.starting_rows import an_attempt, metric_points
 
@@ -34,12 +35,6 @@ def trained_jobs(submit_job: Submit, sessions: Sessions) -> list[str]:
     return [in_blocks, uninterrupted, restarted]
 
 
-def get_json(api: TestClient, path: str, **parameters: Any) -> Any:
-    answer = api.get(path, params=parameters)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
 def test_the_series_of_each_job_equal_those_of_its_own_request(
     api: TestClient, trained_jobs: list[str], subtests: pytest.Subtests
 ) -> None:
@@ -54,8 +49,8 @@ def test_the_series_of_each_job_equal_those_of_its_own_request(
     ]
     for query in queries:
         with subtests.test(query=query):
-            alone = [{"id": one, **get_json(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained_jobs]
-            assert get_json(api, "/v1/metrics", job=trained_jobs, **query) == {"jobs": alone}
+            alone = [{"id": one, **got(api, f"/v1/jobs/{one}/metrics", **query)} for one in trained_jobs]
+            assert got(api, "/v1/metrics", job=trained_jobs, **query) == {"jobs": alone}
             assert query["name"] == "nothing" or any(one["series"] for one in alone)
 
 
@@ -65,7 +60,7 @@ def test_jobs_come_in_the_requested_order_with_figures_over_all_ranks(
     in_blocks, uninterrupted, restarted = trained_jobs
     without_points = submit_job()
     queried_ids = [restarted, "0nobody", in_blocks, restarted, uninterrupted, without_points]
-    *jobs, last = get_json(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
+    *jobs, last = got(api, "/v1/metrics", job=queried_ids, name="loss")["jobs"]
 
     assert [job["id"] for job in jobs] == [restarted, in_blocks, uninterrupted]
     assert last == {"id": without_points, "series": []}

@@ -13,18 +13,16 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Token, User
 from jobs.people import rights
 from jobs.people.tokens import new_token
-from tests.integration.api.answers import pages_of, problem
+from tests.integration.api.answers import created, pages_of, problem
 from tests.integration.api.starting_rows import TOKEN
+from tests.integration.jobs.writing import change, write
 
 Clients = Callable[..., TestClient]
 
 
 def create_token(client: TestClient, **fields: Any) -> dict[str, Any]:
     """A new token."""
-    answer = client.post("/v1/tokens", json={"name": "a script"} | fields)
-    assert answer.status_code == 201, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return created(client, "/v1/tokens", {"name": "a script"} | fields)
 
 
 def why_not(answer: Any, status: int, slug: str) -> str:
@@ -159,15 +157,13 @@ def test_the_last_admin_cannot_be_locked_out(api: TestClient, client_of: Clients
 def test_two_admins_do_not_lock_each_other_out(sessions: Sessions, client_of: Clients) -> None:
     client_of("ann", "admin")
     client_of("ben", "admin")
-    with sessions.begin() as session:
-        session.execute(update(User).where(User.name == "admin").values(disabled_at=datetime.now(UTC)))
+    change(sessions, update(User).where(User.name == "admin").values(disabled_at=datetime.now(UTC)))
     together = Barrier(2)
 
     def shut_out(name: str) -> bool:
         together.wait(120)
         try:
-            with sessions.begin() as session:
-                rights.set_disabled(session, name, disabled=True)
+            write(sessions, rights.set_disabled, name, disabled=True)
         except rights.LastAdmin:
             return False
         return True

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from api.main import app_for
 from jobs.db.engine import Sessions
 from jobs.model.states import Status
 from jobs.runtime.settings import Settings
-from tests.integration.api.starting_rows import TOKEN, a_host, an_attempt, seconds
+from tests.integration.api.starting_rows import a_host, an_attempt, client_with, seconds
 from tests.integration.api.studies.study_jobs import Json, bring_to
 from tests.integration.jobs.test_usage_history import share
 
@@ -73,9 +72,8 @@ def test_cells_of_a_report_have_the_cost_of_all_attempts(
     assert "| 1.5 h | 2.05 |" in page
     assert "cost,cost_low,cost_high" in api.get(path, params={"format": "csv"}).text
 
-    tag = {"If-None-Match": answer.headers["etag"], "Authorization": f"Bearer {TOKEN}"}
+    tag = {"If-None-Match": answer.headers["etag"]}
     for price, cost in (("h100=4", None), ("1", 1.5)):
-        other = configuration.model_copy(update={"gpu_hour_price": price})
-        with TestClient(app_for(other)) as client:
+        with client_with(configuration, gpu_hour_price=price) as client:
             cell = client.get(path, headers=tag).json()["cells"][0]  # another price is another answer
             assert (cell["cost"] and cell["cost"]["mean"]) == cost

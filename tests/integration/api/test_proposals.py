@@ -1,20 +1,14 @@
 """Answers that propose what was probably meant, and name every wrong field at once."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from jobs.db.engine import Sessions
 from jobs.model.scopes import Scope
+from tests.integration.api.answers import errors_of
 from tests.integration.api.starting_rows import SPEC, a_host
-
-
-def details(answer: Any) -> dict[str, str]:
-    """The message of each wrong field."""
-    assert answer.status_code == 422, answer.text
-    return {error["field"]: error["message"] for error in answer.json()["errors"]}
 
 
 def test_a_misspelt_id_or_name_is_answered_with_the_similar_one(
@@ -66,8 +60,8 @@ def test_closed_projects_are_proposed_to_those_who_may_submit_there(
     a_host(sessions)
     api.post("/v1/projects", json={"name": "secret-lab", "is_open": False})
     misspelt = SPEC | {"project": "secret-lap"}
-    assert details(api.post("/v1/jobs", json=misspelt))["project"].endswith("; did you mean secret-lab?")
-    told = details(client_of("bob", Scope.SUBMIT).post("/v1/jobs", json=misspelt))["project"]
+    assert errors_of(api.post("/v1/jobs", json=misspelt))["project"].endswith("; did you mean secret-lab?")
+    told = errors_of(client_of("bob", Scope.SUBMIT).post("/v1/jobs", json=misspelt))["project"]
     assert told == "there is no such project; there are: default"
 
 
@@ -82,15 +76,15 @@ def test_one_answer_names_what_the_spec_and_what_the_service_refuses(api: TestCl
         "after": ["000000000000"],
         "epcohs": 3,
     }
-    told = details(api.post("/v1/jobs", json=wrong))
-    assert details(api.post("/v1/jobs?dry_run=true", json=wrong)) == told
+    told = errors_of(api.post("/v1/jobs", json=wrong))
+    assert errors_of(api.post("/v1/jobs?dry_run=true", json=wrong)) == told
     assert told.keys() == {
         "dataset.source", "dataset.format", "model.name", "learning_rate", "gpus", "project", "after.0", "epcohs",
     }  # fmt: skip
     assert told["dataset.source"].endswith("; did you mean digits?")
     assert told["model.name"].endswith("; did you mean resnet56?")
     right_but_not_here = SPEC | {"model": "resnet5", "project": "nope", "gpus": 99}
-    assert details(api.post("/v1/jobs", json=right_but_not_here)).keys() == {"model.name", "project", "gpus"}
+    assert errors_of(api.post("/v1/jobs", json=right_but_not_here)).keys() == {"model.name", "project", "gpus"}
     assert api.get("/v1/jobs").json()["items"] == []
 
 
@@ -100,12 +94,12 @@ def test_a_clone_and_a_study_are_told_everything_too(
     a_host(sessions)
     job_id = submit_job()
     wrong = {"learning_rate": -1, "dataset": "digit"}
-    assert details(api.post(f"/v1/jobs/{job_id}/clone", json=wrong)).keys() == {"learning_rate", "dataset.source"}
+    assert errors_of(api.post(f"/v1/jobs/{job_id}/clone", json=wrong)).keys() == {"learning_rate", "dataset.source"}
     study = {"name": "s", "base": SPEC | wrong | {"gpus": 99}, "grid": {"gpus": [1, 2], "optimizer": ["adma"]}}
-    assert details(api.post("/v1/studies", json=study)).keys() == {
+    assert errors_of(api.post("/v1/studies", json=study)).keys() == {
         "base.learning_rate", "base.dataset.source", "grid.optimizer[0]",
     }  # fmt: skip
     wrong_study = study | {"repeats": 0, "grid": {"gpuz": [1]}}
-    told = details(api.post("/v1/studies", json=wrong_study))
+    told = errors_of(api.post("/v1/studies", json=wrong_study))
     assert told.keys() == {"repeats", "grid.gpuz", "base.learning_rate", "base.dataset.source", "base.gpus"}
     assert told["grid.gpuz"].endswith("; did you mean `gpus`?")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select, update
+from sqlalchemy import func, update
 from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
@@ -14,6 +14,7 @@ from jobs.db.tables import AccountStanding, Host, Job, Slot
 from jobs.model.states import Status
 from jobs.scheduling import queue_places
 from jobs.scheduling.queue_rows import Lane, Moment, lanes_of
+from tests.integration.api.answers import got
 from tests.integration.api.starting_rows import a_host, seconds
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.writing import change
@@ -22,10 +23,7 @@ Submit = Callable[..., str]
 
 
 def queue(api: TestClient, **query: Any) -> dict[str, Any]:
-    answer = api.get("/v1/queue", params=query)
-    assert answer.status_code == 200, answer.text
-    page: dict[str, Any] = answer.json()
-    return page
+    return got(api, "/v1/queue", **query)
 
 
 def places(api: TestClient, **query: Any) -> dict[str, int]:
@@ -153,8 +151,7 @@ def test_a_hundred_accounts_are_shown_and_the_others_counted(api: TestClient, se
     assert (len(page["accounts"]), page["more_accounts"]) == (100, 3)
     assert page["accounts"][0]["user"] == "Ünal \u202e0 <b>"
     assert len(queue(api, owner="Ünal \u202e101 <b>")["accounts"]) == 1
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(AccountStanding)) == 103
+    assert job_rows.count(sessions, AccountStanding) == 103
 
 
 def test_a_job_that_gets_slots_meanwhile_has_no_place(
@@ -164,8 +161,7 @@ def test_a_job_that_gets_slots_meanwhile_has_no_place(
 
     def and_one_starts(session: Session, job_ids: Collection[str]) -> Mapping[Moment, Lane]:
         lanes = lanes_of(session, job_ids)
-        with sessions.begin() as other:
-            other.execute(update(Job).where(Job.id == jobs[0]).values(status=Status.RUNNING))
+        change(sessions, update(Job).where(Job.id == jobs[0]).values(status=Status.RUNNING))
         return lanes
 
     monkeypatch.setattr(queue_places, "lanes_of", and_one_starts)

@@ -20,6 +20,7 @@ from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.placement_rows import next_page
 from tests.integration.api.answers import problem
 from tests.integration.api.starting_rows import SPEC, a_host
+from tests.integration.jobs.writing import change, write
 
 ClientOf = Callable[..., TestClient]
 IN_VISION = SPEC | {"project": "vision"}
@@ -53,8 +54,7 @@ def is_disabled(api: TestClient, *, disabled: bool = True) -> None:
 
 
 def changes_token(sessions: Sessions, user: str = "alice", **values: Any) -> None:
-    with sessions.begin() as session:
-        session.execute(update(Token).where(Token.user_name == user).values(values))
+    change(sessions, update(Token).where(Token.user_name == user).values(values))
 
 
 def placeable(sessions: Sessions) -> list[str]:
@@ -69,8 +69,7 @@ def place(sessions: Sessions, job_id: str) -> bool:
 
 
 def claim(sessions: Sessions) -> Claimed | None:
-    with sessions.begin() as session:
-        return outbox.claim(session, lease_s=60)
+    return write(sessions, outbox.claim, lease_s=60)
 
 
 @pytest.mark.parametrize("way", ["leaves", "disabled"])
@@ -130,8 +129,7 @@ def test_a_webhook_sends_only_while_its_owner_may_have_it(
     named = IN_VISION | {"name": "=訓練 <b>", "labels": {"team": "Zoë"}}
     job_ids = [api.post("/v1/jobs", json=named).json()["id"] for _ in range(2)]
     own_id = alice.post("/v1/jobs", json=IN_VISION).json()["id"]
-    with sessions.begin() as session:
-        request_cancel(session, job_ids[0])
+    write(sessions, request_cancel, job_ids[0])
     sent = claim(sessions)
     assert sent is not None
     message = json.loads(body_of(sent.payload))["job"]
@@ -164,6 +162,5 @@ def test_a_webhook_sends_only_while_its_owner_may_have_it(
     assert api.patch(path, json={"disabled": True}).status_code == 200
     if way == "leaves":
         assert alice.post("/v1/webhooks", json={"url": URL}).status_code == 201
-        with sessions.begin() as session:
-            request_cancel(session, own_id)
+        write(sessions, request_cancel, own_id)
         assert claim(sessions) is not None, "for one's own jobs no project is needed"

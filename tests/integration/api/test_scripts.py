@@ -8,8 +8,9 @@ from fastapi.testclient import TestClient
 
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
+from tests.integration.api.answers import created, wrong_fields
 from tests.integration.api.starting_rows import TOKEN
-from tests.integration.api.studies.study_jobs import job_ids, wrong_fields
+from tests.integration.api.studies.study_jobs import job_ids
 from tests.integration.jobs.job_rows import a_host
 from tests.integration.script_runs import regression, run, script_of
 
@@ -25,9 +26,7 @@ def configuration(database: str, tmp_path: Path) -> Settings:
 
 def ran(api: TestClient, sessions: Sessions, folder: Path, reports: list[Any], **spec: Any) -> str:
     """The id of a script that reported this."""
-    answer = api.post("/v1/jobs", json=script_of(sessions, **spec))
-    assert answer.status_code == 201, answer.text
-    job_id: str = answer.json()["id"]
+    job_id: str = created(api, "/v1/jobs", script_of(sessions, **spec))["id"]
     run(sessions, job_id, folder, reports, epochs_run=10, train_samples_per_s=320.0)
     return job_id
 

@@ -13,15 +13,14 @@ from jobs.lifecycle.store import add_event
 from jobs.model.states import EventKind
 from jobs.telemetry.ingest import HostSampleRow, store_host_samples
 from jobs.telemetry.sampled_metrics import HOST_METRICS
+from tests.integration.api.answers import got
 from tests.integration.api.starting_rows import an_attempt, metric_points, samples, seconds
 
 Submit = Callable[..., str]
 
 
 def metrics(api: TestClient, job_id: str, **parameters: Any) -> list[dict[str, Any]]:
-    answer = api.get(f"/v1/jobs/{job_id}/metrics", params=parameters)
-    assert answer.status_code == 200, answer.text
-    series: list[dict[str, Any]] = answer.json()["series"]
+    series: list[dict[str, Any]] = got(api, f"/v1/jobs/{job_id}/metrics", **parameters)["series"]
     return series
 
 
@@ -117,9 +116,7 @@ def test_utilization_is_read_on_every_axis(api: TestClient, submit_job: Submit, 
     samples(sessions, job_id, [{"cpu_percent": 10.0 * i, "step": step} for i, step in enumerate(steps)])
 
     def read_points(**parameters: object) -> tuple[list[float], list[float]]:
-        answer = api.get(f"/v1/jobs/{job_id}/utilization", params=parameters)
-        assert answer.status_code == 200, answer.text
-        (series,) = answer.json()["series"]
+        (series,) = got(api, f"/v1/jobs/{job_id}/utilization", **parameters)["series"]
         return series["x"], series["y"]
 
     assert read_points() == ([*range(7)], [0, 10, 20, 30, 40, 50, 60])

@@ -19,7 +19,10 @@ from jobs.model.scopes import Scope
 from jobs.people import rights
 from jobs.people.tokens import Bearer
 from jobs.runtime.settings import Settings
+from tests.integration.api import answers
+from tests.integration.api.answers import created
 from tests.integration.api.starting_rows import SPEC, TOKEN
+from tests.integration.jobs.job_rows import count
 
 Clients = Callable[..., TestClient]
 MOST_QUEUED = 6
@@ -35,17 +38,12 @@ def configuration(database: str, tmp_path: Path) -> Settings:
 
 
 def problem(answer: Any, slug: str, status: int = 409) -> str:
-    document = answer.json()
-    assert (answer.status_code, document["type"]) == (status, f"urn:hora:problem:{slug}"), answer.text
-    detail: str = document["detail"]
-    return detail
+    return str(answers.problem(answer, status, slug)["detail"])
 
 
 def a_study(client: TestClient, cells: int = 2, **changes: Any) -> str:
     grid = {"batch_size": [8 * number for number in range(1, cells + 1)]}
-    answer = client.post("/v1/studies", json={"base": SPEC, "grid": grid, "max_jobs": 1000, **changes})
-    assert answer.status_code == 201, answer.text
-    study_id: str = answer.json()["id"]
+    study_id: str = created(client, "/v1/studies", {"base": SPEC, "grid": grid, "max_jobs": 1000, **changes})["id"]
     return study_id
 
 
@@ -139,14 +137,12 @@ def test_repeated_changes_that_change_nothing_write_no_rows(client_of: Clients, 
     alice = client_of("alice")
     study_id, job_id = a_study(alice), alice.post("/v1/jobs", json=SPEC).json()["id"]
     token_id = alice.post("/v1/tokens", json={"name": "short", "scope": "read"}).json()["id"]
-    with sessions() as session:
-        before = session.scalar(select(func.count()).select_from(AuditEntry)) or 0
+    before = count(sessions, AuditEntry)
     for path in (f"/v1/jobs/{job_id}/pause", f"/v1/jobs/{job_id}/cancel", f"/v1/studies/{study_id}/pause",
                  f"/v1/studies/{study_id}/cancel"):  # fmt: skip
         assert [alice.post(path).status_code for _ in range(3)] == [202] * 3
     assert [alice.delete(f"/v1/tokens/{token_id}").status_code for _ in range(3)] == [204] * 3
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(AuditEntry)) == before + 5
+    assert count(sessions, AuditEntry) == before + 5
 
 
 def test_requests_that_take_long_cost_more(

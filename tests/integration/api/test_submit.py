@@ -15,17 +15,13 @@ from jobs.model.states import Status
 from jobs.runtime.hints import DISPATCH_QUEUE
 from jobs.runtime.settings import Settings
 from jobs.scheduling import registration
-from tests.integration.api.answers import errors_of, problem
+from tests.integration.api.answers import errors_of, problem, wrong_fields
 from tests.integration.api.starting_rows import SPEC, a_host, client_with
 from tests.integration.jobs.job_rows import a_job_that_is, a_mixed_host, count
+from tests.integration.jobs.writing import change, write
 from tests.waiting import until
 
 JSON = {"Content-Type": "application/json"}
-
-
-def wrong_fields(answer: Any) -> list[str]:
-    """The wrong fields that a problem names."""
-    return [*errors_of(answer)]
 
 
 def test_the_smallest_spec_becomes_a_queued_job(api: TestClient, sessions: Sessions) -> None:
@@ -129,8 +125,7 @@ def test_a_job_waits_for_those_that_it_names(api: TestClient, submit_job: Callab
 def test_gpus_that_no_host_has_are_refused_with_those_that_there_are(api: TestClient, sessions: Sessions) -> None:
     a100 = ("NVIDIA A100-SXM4-40GB", 42)
     a_mixed_host(sessions, "ha", a100, a100, a100, ("NVIDIA H100", 85), cpus=4)
-    with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.index == 0).values(retired_at=func.now()))
+    change(sessions, update(Slot).where(Slot.index == 0).values(retired_at=func.now()))
 
     def why_not(field: str, **fields: object) -> str:
         return errors_of(api.post("/v1/jobs", json=SPEC | {"gpus": 1} | fields))[field]
@@ -155,8 +150,7 @@ def test_gpus_that_no_host_has_are_refused_with_those_that_there_are(api: TestCl
     assert count(sessions, Job) == 0
     for fields in ({"gpus": 2, "gpu_model": "a100"}, {"gpus": 3, "mixed_gpus": True}, {"gpus": 4, "device": "cpu"}):
         assert api.post("/v1/jobs", json=SPEC | fields).status_code == 201
-    with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.name == "NVIDIA H100").values(unhealthy="it is off the bus"))
+    change(sessions, update(Slot).where(Slot.name == "NVIDIA H100").values(unhealthy="it is off the bus"))
     assert why_not("gpu_model", gpu_model="h100") == models.format("h100", "")
 
 
@@ -174,8 +168,7 @@ def test_a_pool_must_be_offered_and_able_to_hold_the_job(api: TestClient, sessio
 
     assert why_not("slurm:main") == {"pool": "no worker offers this pool; there is none"}
     node = {"name": "n1", "state": "idle", "cpus": 8, "memory_bytes": 2**34, "gpus": {"a100": 4}, "features": []}
-    with sessions.begin() as session:
-        registration.register_pool(session, "slurm:main", {"nodes": [node, node | {"name": "n2"}]})
+    write(sessions, registration.register_pool, "slurm:main", {"nodes": [node, node | {"name": "n2"}]})
     assert why_not("slurm:mian") == {"pool": "no worker offers this pool; did you mean slurm:main?"}
     assert why_not("slurm:x") == {"pool": "no worker offers this pool; there is slurm:main"}
     too_many = "more than slurm:main has: it needs 10 slots; 2 nodes with 4 GPUs a100 and 8 cores"
@@ -185,8 +178,7 @@ def test_a_pool_must_be_offered_and_able_to_hold_the_job(api: TestClient, sessio
         assert answer.status_code == 201, answer.json()
     (host,) = api.get("/v1/hosts").json()["items"]
     assert (host["name"], [node["name"] for node in host["nodes"]]) == ("slurm:main", ["n1", "n2"])
-    with sessions.begin() as session:
-        registration.register_pool(session, "slurm:cpu", {"nodes": [node | {"gpus": {}}]})
+    write(sessions, registration.register_pool, "slurm:cpu", {"nodes": [node | {"gpus": {}}]})
     no_gpu = "no node of slurm:cpu has GPUs: 1 node with 8 cores"
     assert why_not("slurm:cpu", gpus=1, device="gpu") == {"device": no_gpu}
 

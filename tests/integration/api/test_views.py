@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select
 from jobs.db.engine import Sessions
 from jobs.db.tables import SavedView
 from jobs.people import saved_views
-from tests.integration.api.answers import errors_of, pages_of, problem
+from tests.integration.api.answers import created, errors_of, pages_of, problem
 
 Clients = Callable[..., TestClient]
 
@@ -25,10 +25,7 @@ CONTENT: dict[str, Any] = {
 
 
 def saved(client: TestClient, name: str, **more: Any) -> dict[str, Any]:
-    answer = client.post("/v1/views", json={"name": name, **more})
-    assert answer.status_code == 201, answer.text
-    view: dict[str, Any] = answer.json()
-    return view
+    return created(client, "/v1/views", {"name": name, **more})
 
 
 def test_a_view_comes_back_as_it_was_saved_renamed_or_replaced(api: TestClient) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import func, update
 from jobs.db.engine import Sessions
 from jobs.db.tables import WebhookDelivery
 from jobs.runtime.settings import Settings
-from tests.integration.api.answers import errors_of, pages_of, problem
+from tests.integration.api.answers import created, errors_of, pages_of, problem
 from tests.integration.api.starting_rows import client_with
 
 URL = "https://ci.example.com/hooks/very-long-and-secret"
@@ -17,10 +17,7 @@ ClientOf = Callable[..., TestClient]
 
 
 def add_webhook(client: TestClient, **fields: Any) -> dict[str, Any]:
-    answer = client.post("/v1/webhooks", json={"url": URL} | fields)
-    assert answer.status_code == 201, answer.text
-    document: dict[str, Any] = answer.json()
-    return document
+    return created(client, "/v1/webhooks", {"url": URL} | fields)
 
 
 def test_the_secret_of_a_webhook_is_shown_once(client_of: ClientOf, sessions: Sessions) -> None:

@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle import listing, store
+from tests.integration.api.answers import got
 from tests.integration.api.polls import Poll
 
 Submit = Callable[..., str]
@@ -15,9 +16,7 @@ Submit = Callable[..., str]
 
 def job_names(api: TestClient, **query: Any) -> list[str]:
     """The names of the jobs on a page, in their order."""
-    answer = api.get("/v1/jobs", params=query)
-    assert answer.status_code == 200, answer.text
-    return [job["name"] for job in answer.json()["items"]]
+    return [job["name"] for job in got(api, "/v1/jobs", **query)["items"]]
 
 
 @pytest.fixture

@@ -5,25 +5,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from fastapi import FastAPI
 
-from api.main import app_for
 from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
+from tests.integration.api.starting_rows import SPEC, TOKEN
 from tests.integration.live.reading import Reader
 from tests.servers import serving
-
-TOKEN = "hora_live-token"
-SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
-
-
-@pytest.fixture
-def configuration(database: str) -> Settings:
-    return Settings(database_url=database, broker_url="memory://", token=TOKEN)
-
-
-@pytest.fixture
-def app(configuration: Settings) -> FastAPI:
-    return app_for(configuration)
 
 
 @pytest.fixture

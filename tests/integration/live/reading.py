@@ -12,8 +12,8 @@ import httpx2
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from jobs.lifecycle.store import add_event
-from jobs.model.states import EventKind
+from jobs.lifecycle.store import add_event, transition
+from jobs.model.states import EndReason, EventKind, Status
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow, MetricRow
 from tests.waiting import until
@@ -82,6 +82,12 @@ class Reader:
 def note(session: Session, job_id: str, text: str) -> None:
     """Add a line of history with a text."""
     add_event(session, job_id, EventKind.CHECKPOINT_SAVED, data={"note": text})
+
+
+def cancel(session: Session, job_id: str) -> None:
+    """Let the job end as cancelled."""
+    transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
+    add_event(session, job_id, EventKind.ENDED)
 
 
 def cut_off_others(session: Session) -> None:

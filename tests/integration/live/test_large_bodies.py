@@ -17,7 +17,7 @@ from api import lingering
 from api.access.turns import Turns
 from jobs.db.engine import Sessions
 from jobs.model.spec import MAX_BYTES
-from tests.integration.live.conftest import SPEC, TOKEN
+from tests.integration.api.starting_rows import SPEC, TOKEN
 from tests.waiting import until
 
 PIECE = b"x" * 65536

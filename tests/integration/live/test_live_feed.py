@@ -19,10 +19,11 @@ from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.db.tables import JobEvent
 from jobs.lifecycle.store import add_event, touch, transition
-from jobs.model.states import EndReason, EventKind, Status
+from jobs.model.states import EventKind, Status
+from tests.integration.api.starting_rows import SPEC
 from tests.integration.jobs.job_rows import a_job
-from tests.integration.live.conftest import SPEC
-from tests.integration.live.reading import Reader, cut_off_others, note
+from tests.integration.jobs.writing import write
+from tests.integration.live.reading import Reader, cancel, cut_off_others, note
 from tests.waiting import until
 
 StartReader = Callable[..., Reader]
@@ -74,16 +75,14 @@ def test_a_deletion_is_sent_once_to_each_reader_and_to_one_who_comes_later(
     later = start_reader("/v1/events")
     until(lambda: later.of("deleted"), what="the deletion, to one who comes later")
     count = len(reader.of("state"))
-    with sessions.begin() as session:
-        note(session, kept, "once more")
+    write(sessions, note, kept, "once more")
     until(lambda: len(reader.of("state")) > count, what="another event")
     assert reader.of("deleted") == of_nobody.of("deleted") == later.of("deleted") == [{"id": gone}]
 
 
 def has_sent_a_state(sessions: Sessions, job_id: str, reader: Reader) -> bool:
     """A stream sends only changes made after it was opened: change something until a state arrives."""
-    with sessions.begin() as session:
-        note(session, job_id, "again")
+    write(sessions, note, job_id, "again")
     return bool(reader.of("state"))
 
 
@@ -108,8 +107,7 @@ def test_a_client_follows_a_job_to_its_end_despite_a_broken_connection(service: 
     first = next(stream)
     with sessions.begin() as session:  # the connection breaks here, and the next one continues
         cut_off_others(session)
-        transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
-        add_event(session, job_id, EventKind.ENDED)
+        cancel(session, job_id)
     events = [first, *stream]
     assert [one.data["kind"] for one in events if one.event == "event"] == ["submitted", "ended"]
     assert [one.event for one in events][-1] == "end"
@@ -126,8 +124,7 @@ def test_all_jobs_are_followed(service: Service, sessions: Sessions) -> None:
     thread.start()
 
     def is_found() -> bool:
-        with sessions.begin() as session:
-            note(session, job_id, "again")
+        write(sessions, note, job_id, "again")
         return not thread.is_alive()
 
     until(is_found, what="a job")
@@ -157,8 +154,7 @@ def play(sessions: Sessions, story: Story) -> None:
 
 
 def add_note(sessions: Sessions, job_id: str) -> None:
-    with sessions.begin() as session:
-        note(session, job_id, "a line")
+    write(sessions, note, job_id, "a line")
 
 
 def test_the_very_first_job_is_sent(sessions: Sessions) -> None:

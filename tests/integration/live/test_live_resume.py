@@ -8,19 +8,13 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import LogLine
-from jobs.lifecycle.store import add_event, touch, transition
-from jobs.model.states import EndReason, EventKind, Status
-from tests.integration.live.reading import Reader, SentEvent, lines, note, points
+from jobs.lifecycle.store import touch
+from tests.integration.jobs.writing import write
+from tests.integration.live.reading import Reader, SentEvent, cancel, lines, note, points
 from tests.waiting import until
 
 ALL = "include=event,state,progress,metrics,logs"
 StartReader = Callable[..., Reader]
-
-
-def cancel(sessions: Sessions, job_id: str) -> None:
-    with sessions.begin() as session:
-        transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
-        add_event(session, job_id, EventKind.ENDED)
 
 
 def facts(events: list[SentEvent]) -> list[object]:
@@ -53,7 +47,7 @@ def test_a_stream_resumed_at_every_event_sends_everything_once(
             touch(session, job_id, progress={"step": number})
         if number == 7:
             until(lambda: len(live.texts()) > 5, what="the first lines")
-    cancel(sessions, job_id)
+    write(sessions, cancel, job_id)
     all_events = live.until_ended()
     assert all_events[-1].event == "end"
     everything = facts(all_events)
@@ -93,8 +87,7 @@ def test_an_earlier_id_that_is_committed_later_is_sent_to_readers_that_stay_and_
         slow.commit()
     until(lambda: staying.notes()[-1] == staying.texts()[-1] == "first", what="the earlier line")
     assert len(staying.notes()) == len(staying.texts()) == 4
-    with sessions.begin() as session:
-        note(session, job_id, "third")
+    write(sessions, note, job_id, "third")
     back = start_reader(path, "include=event,logs", after=last_id)
     until(lambda: sorted(back.notes()) == ["first", "third"] and back.texts() == ["first"], what="the earlier line")
 
@@ -109,7 +102,6 @@ def test_a_stream_sends_the_lines_after_an_id_and_goes_on_from_its_last_event(
     until(lambda: reader.texts() == ["newest"], what="the newest line")
     last_id = reader.events[-1].id
     reader.leave()
-    with sessions.begin() as session:
-        lines(session, job_id, ["next"])
+    write(sessions, lines, job_id, ["next"])
     back = start_reader(f"/v1/jobs/{job_id}/events", f"include=logs&logs_after={first}", after=last_id)
     until(lambda: back.texts() == ["next"], what="the next line")

@@ -19,13 +19,14 @@ from api.live import hub, reading, response
 from hora.service import Service
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Token, User
-from jobs.lifecycle.store import add_event, touch, transition
+from jobs.lifecycle.store import touch
 from jobs.model.scopes import Scope
-from jobs.model.states import EndReason, EventKind, Status
 from jobs.people.tokens import store_token
 from tests.integration.api.rights.lasting import STREAMS
-from tests.integration.live.conftest import SPEC, TOKEN
-from tests.integration.live.reading import Reader, cut_off_others, lines, note, points
+from tests.integration.api.starting_rows import SPEC, TOKEN
+from tests.integration.jobs.writing import change, write
+from tests.integration.live.reading import Reader, cancel, cut_off_others, lines, note, points
+from tests.raw_http import RawConnection
 from tests.waiting import until
 
 StartReader = Callable[..., Reader]
@@ -50,13 +51,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def raw_stream(url: str, job_id: str, query: str = "") -> Iterator[socket.socket]:
     """A connection that requested the stream of a job. It takes little before somebody reads from it."""
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.settimeout(240)
-        connection.connect(("127.0.0.1", int(url.rpartition(":")[2])))
-        head = f"GET /v1/jobs/{job_id}/events?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-        connection.sendall(f"{head}Accept: text/event-stream\r\n\r\n".encode())
-        yield connection
+    head = f"GET /v1/jobs/{job_id}/events?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+    with RawConnection(int(url.rpartition(":")[2]), timeout_s=240, receives=4096) as connection:
+        connection.send(f"{head}Accept: text/event-stream\r\n\r\n".encode())
+        yield connection.socket
 
 
 def test_listeners_of_a_job_share_a_read_and_a_connection(
@@ -73,8 +71,7 @@ def test_listeners_of_a_job_share_a_read_and_a_connection(
     readers = [start_reader(f"/v1/jobs/{job_id}/events") for _ in range(10)]
     until(lambda: all(reader.of("progress") for reader in readers), what="a word to everybody")
     reads.clear()
-    with sessions.begin() as session:
-        note(session, job_id, "one")
+    write(sessions, note, job_id, "one")
     until(lambda: all(reader.notes() == ["one"] for reader in readers), what="the line")
     sent_events = [one for reader in readers for one in reader.events if one.event == "event"]
     assert len({str(one.data) for one in sent_events}) == 2
@@ -107,16 +104,14 @@ def test_changes_without_a_hint_are_found(
         session.execute(text("DROP TRIGGER tell_of_history ON job_events"))
     reader = start_reader(f"/v1/jobs/{job_id}/events", "include=event,progress,logs,metrics")
     until(lambda: reader.of("progress"), what="the first word")
-    with sessions.begin() as session:
-        note(session, job_id, "without a hint")
+    write(sessions, note, job_id, "without a hint")
     until(lambda: reader.notes() == ["without a hint"], what="a line of history")
     with sessions.begin() as session:
         lines(session, job_id, ["printed"])
         points(session, job_id, [1, 2])
         session.execute(update(Attempt).where(Attempt.job_id == job_id).values(offsets={"log:0": 8}))
     until(lambda: reader.texts() == ["printed"] and reader.of("metrics"), what="what its ranks wrote")
-    with sessions.begin() as session:
-        touch(session, job_id, progress={"step": 3})
+    write(sessions, touch, job_id, progress={"step": 3})
     until(lambda: reader.of("progress")[-1]["step"] == 3, what="the progress")
 
 
@@ -149,9 +144,7 @@ def test_a_slow_reader_gets_everything_in_the_end(
                 lines(session, job_id, [f"{number * 250 + i:05} {'x' * 1000}" for i in range(250)])
                 note(session, job_id, "so that it is looked at")
         until(lambda: len(fast.texts()) == 3000, what="all lines")
-        with sessions.begin() as session:
-            transition(session, job_id, Status.CANCELLED, end_reason=EndReason.CANCELLED)
-            add_event(session, job_id, EventKind.ENDED)
+        write(sessions, cancel, job_id)
         received = b"".join(iter(lambda: slow.recv(1 << 16), b""))
     line_numbers = [int(part[:5]) for part in received.decode().split('"text":"')[1:]]
     assert line_numbers == list(range(3000))
@@ -175,8 +168,7 @@ def test_a_reader_that_stops_reading_is_disconnected(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions, app: FastAPI, url: str, job_id: str
 ) -> None:
     monkeypatch.setattr(response, "SEND_TIMEOUT_S", 0.2)
-    with sessions.begin() as session:
-        lines(session, job_id, ["x" * 1000] * 10_000)
+    write(sessions, lines, job_id, ["x" * 1000] * 10_000)
     with raw_stream(url, job_id, "include=logs") as stuck:
         assert stuck.recv(12) == b"HTTP/1.1 200"  # it is a listener now, or was one
         until(lambda: app.state.live.count == 0, what="that it is left")
@@ -186,14 +178,12 @@ def test_a_reader_that_stops_reading_is_disconnected(
 def test_the_streams_of_a_token_end_when_it_becomes_invalid(
     quick: None, sessions: Sessions, job_id: str, start_reader: StartReader, column: str
 ) -> None:
-    with sessions.begin() as session:
-        store_token(session, "hora_short", user="ann", scope=Scope.READ)
+    write(sessions, store_token, "hora_short", user="ann", scope=Scope.READ)
     paths = [path.format(job_id=job_id) for path in STREAMS.values()]
     withdrawn, valid = ([start_reader(path, token=token) for path in paths] for token in ("hora_short", TOKEN))
     assert [(one.answer.status_code, one.has_ended) for one in (*withdrawn, *valid)] == [(200, False)] * 2 * len(paths)
     table, name = (User, User.name) if column == "disabled_at" else (Token, Token.user_name)
-    with sessions.begin() as session:
-        session.execute(update(table).where(name == "ann").values({column: text("now()")}))
+    change(sessions, update(table).where(name == "ann").values({column: text("now()")}))
     for reader in withdrawn:
         reader.until_ended()
     assert not any(reader.has_ended for reader in valid)

@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import socket
 import tarfile
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
@@ -18,7 +17,9 @@ from jobs.db.engine import Sessions
 from jobs.runtime.settings import Settings
 from tests.integration.api.answers import pages_of, problem
 from tests.integration.api.artifacts.conftest import NETWORK, path_of
+from tests.integration.api.serving.raw_requests import AUTHORIZATION, HOST
 from tests.integration.api.starting_rows import TOKEN, an_attempt
+from tests.raw_http import RawConnection
 from tests.servers import serving
 from tests.waiting import until
 
@@ -147,12 +148,10 @@ def server(configuration: Settings) -> Iterator[int]:
 
 def raw_request(port: int, target: bytes) -> tuple[int, bytes]:
     """The status and the body of an answer to exactly this target."""
-    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
-        head = b"GET " + target + b" HTTP/1.1\r\nHost: hora\r\nConnection: close\r\n"
-        connection.sendall(head + f"Authorization: Bearer {TOKEN}\r\n\r\n".encode())
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), body
+    with RawConnection(port) as connection:
+        connection.send(b"GET " + target + b" HTTP/1.1\r\n" + HOST + AUTHORIZATION + b"\r\n")
+        answer = connection.answer()
+    return answer.status, answer.body
 
 
 TRAVERSALS = [

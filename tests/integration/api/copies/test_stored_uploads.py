@@ -2,19 +2,17 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from api.files import stored_uploads
-from api.main import app_for
 from jobs.copies.store import Store
 from jobs.data import code, upload_pieces, uploads
 from jobs.db.engine import Sessions
@@ -23,22 +21,13 @@ from jobs.runtime.settings import Settings
 from tests.archives import zip_of
 from tests.code import archive_of, send_code, upload_code
 from tests.integration.api.answers import errors_of, problem
-from tests.integration.api.starting_rows import TOKEN
+from tests.integration.api.starting_rows import client_with
 from tests.integration.api.uploading import ARCHIVE, put_piece, received_bytes, start, stored
-
-HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+from tests.integration.jobs.job_rows import count
 
 
 def files_of(store: Store, upload_id: str) -> list[str]:
     return [file.key for file in store.files(f"uploads/{upload_id}")]
-
-
-@contextmanager
-def without_store(configuration: Settings) -> Iterator[TestClient]:
-    """The same stack when HORA_STORE is not set."""
-    app = app_for(configuration.model_copy(update={"store": None}))
-    with TestClient(app, raise_server_exceptions=False, headers=HEADERS) as client:
-        yield client
 
 
 def test_an_upload_has_a_thousand_small_pieces_at_most(
@@ -125,7 +114,7 @@ def test_an_upload_goes_on_where_it_began_and_needs_the_setting_in_the_store(
 ) -> None:
     upload_id = start(api)
     code = upload_code(api, archive_of())
-    with without_store(configuration) as other:
+    with client_with(configuration, store=None) as other:
         for answer in (put_piece(other, upload_id, 0, ARCHIVE), other.post("/v1/code", json={"upload": code})):
             detail = problem(answer, 503, "store-away")["detail"]
             assert detail == "the store is away: HORA_STORE is not set"
@@ -133,7 +122,7 @@ def test_an_upload_goes_on_where_it_began_and_needs_the_setting_in_the_store(
     assert api.post("/v1/code", json={"upload": code}).status_code == 201
 
     archive = archive_of({"other.py": "x = 1\n"})
-    with without_store(configuration) as before:  # an upload that began on disk goes on there
+    with client_with(configuration, store=None) as before:  # an upload that began on disk goes on there
         upload_id = start(before, archive, purpose="code")
         assert put_piece(before, upload_id, 0, archive[:50]).status_code == 200
         removed = start(before)
@@ -161,7 +150,7 @@ def test_code_is_made_from_pieces_in_the_store(
     with sessions() as session:
         (row,) = session.scalars(select(Upload))
         assert len(upload_pieces.pieces_of(session, row.id)) > 3
-        assert session.scalar(select(func.count()).select_from(CodePiece)) == -(-len(archive) // code.PIECE_BYTES) > 3
+    assert count(sessions, CodePiece) == -(-len(archive) // code.PIECE_BYTES) > 3
     again = api.post("/v1/code", json={"upload": row.id})
     assert "its bytes are gone" in errors_of(again)["upload"]
     assert not (configuration.datasets / uploads.FOLDER).exists()
@@ -184,8 +173,7 @@ def test_two_requests_make_code_of_an_upload_once(
     made, refused = sorted(answers, key=lambda answer: answer.status_code)
     assert made.status_code == 201
     assert errors_of(refused).keys() == {"upload"}
-    with sessions() as session:
-        assert session.scalar(select(func.count()).select_from(CodeArchive)) == 1
+    assert count(sessions, CodeArchive) == 1
 
 
 def test_code_from_a_damaged_piece_or_from_no_archive_is_refused(api: TestClient, store: Store) -> None:

@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from jobs.db.engine import Sessions
+from tests.integration.api.answers import created
 from tests.integration.api.studies.study_jobs import STUDY, Json, succeed
 
 
@@ -15,10 +16,7 @@ def submit_study(api: TestClient) -> Callable[..., Json]:
     """Submits a study, with changes. Returns the created study."""
 
     def submit(**changes: Any) -> Json:
-        answer = api.post("/v1/studies", json=STUDY | changes)
-        assert answer.status_code == 201, answer.text
-        study: Json = answer.json()
-        return study
+        return created(api, "/v1/studies", STUDY | changes)
 
     return submit
 

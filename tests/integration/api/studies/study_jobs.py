@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func
 
 from jobs.db.engine import Sessions
 from jobs.lifecycle.store import transition
@@ -15,16 +15,6 @@ BASE = {"dataset": "digits", "learning_rate": 0.001}
 GRID = {"gpus": [1, 2], "batch_size": [32, 64]}
 STUDY = {"name": "scaling", "base": BASE, "grid": GRID, "repeats": 2}
 Json = dict[str, Any]
-
-
-def wrong_fields(answer: Any) -> list[str]:
-    assert answer.status_code == 422, answer.text
-    return [error["field"] for error in answer.json()["errors"]]
-
-
-def row_count(sessions: Sessions, table: type[Any]) -> int:
-    with sessions() as session:
-        return session.scalars(select(func.count()).select_from(table)).one()
 
 
 def job_ids(study: Json) -> list[str]:

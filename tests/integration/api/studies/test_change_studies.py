@@ -9,7 +9,9 @@ from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.lifecycle import store
 from jobs.model.states import Status
-from tests.integration.api.studies.study_jobs import BASE, Json, bring_to, job_ids, row_count, succeed, wrong_fields
+from tests.integration.api.answers import wrong_fields
+from tests.integration.api.studies.study_jobs import BASE, Json, bring_to, job_ids, succeed
+from tests.integration.jobs.job_rows import count
 
 
 def test_a_cancel_ends_the_unfinished_jobs_and_a_resume_starts_them_again(
@@ -46,7 +48,7 @@ def test_a_cancel_ends_the_unfinished_jobs_and_a_resume_starts_them_again(
     assert [job["replaced"] for cell in resumed[0]["cells"] for job in cell["jobs"]][1:4] == [
         [running], [failed], [queued[0]],
     ]  # fmt: skip
-    assert row_count(sessions, Job) == 15
+    assert count(sessions, Job) == 15
     before, after = (api.get(f"/v1/jobs/{job_id}").json() for job_id in (queued[0], fresh[3]))
     kept = ("spec", "plan", "study_cell", "study_repeat", "study_values", "owner")
     assert [before[name] == after[name] for name in kept] == [True] * 6

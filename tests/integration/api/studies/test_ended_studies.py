@@ -24,9 +24,10 @@ from jobs.insight.studies import control, ended
 from jobs.lifecycle.store import locked_job
 from jobs.model.states import EndReason, Status
 from jobs.people.project_admission import Applicant
+from tests.integration.api.answers import wrong_fields
 from tests.integration.api.starting_rows import SPEC
-from tests.integration.api.studies.study_jobs import BASE, STUDY, Json, job_ids, row_count, wrong_fields
-from tests.integration.jobs.job_rows import tables_with
+from tests.integration.api.studies.study_jobs import BASE, STUDY, Json, job_ids
+from tests.integration.jobs.job_rows import count, tables_with
 
 Submit = Callable[..., Json]
 GB = 10**9
@@ -65,7 +66,7 @@ def test_a_deleted_study_is_nowhere_and_neither_are_its_jobs(
     assert api.delete(path).status_code == 204
     assert tables_with(sessions, study["id"]) == ["audit_entries"]
     assert {table for job_id in jobs for table in tables_with(sessions, job_id)} == {"deleted_jobs"}
-    assert [row_count(sessions, table) for table in (Study, StudyNote, IdempotencyKey, Job)] == [1, 0, 0, 8]
+    assert [count(sessions, table) for table in (Study, StudyNote, IdempotencyKey, Job)] == [1, 0, 0, 8]
     with sessions() as session:
         assert list(session.scalars(select(WebhookDelivery.subject_id))) == [kept["id"]]
         assert session.scalar(select(ProjectUsage.slot_seconds)) == 7
@@ -112,7 +113,7 @@ def test_if_something_needs_one_of_its_jobs_nothing_is_deleted(
     slug, why = refusal(api.delete(path))
     assert slug == "job-in-use"
     assert why.startswith(f"job {needed} cannot be deleted: job {starting} starts from its weights")
-    assert [row_count(sessions, table) for table in (Study, Job, DeletedJob)] == [1, 9, 0]
+    assert [count(sessions, table) for table in (Study, Job, DeletedJob)] == [1, 9, 0]
     one = refusal(api.delete(f"/v1/jobs/{needed}"))[1]
     assert f"it belongs to study {study['id']}, whose results need it; delete the whole study" in one
     api.post(f"/v1/jobs/{starting}/cancel")

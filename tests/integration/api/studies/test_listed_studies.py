@@ -9,30 +9,25 @@ from sqlalchemy import update
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job
 from jobs.model.states import Status
+from tests.integration.api.answers import created, got, wrong_fields
 from tests.integration.api.polls import Poll
-from tests.integration.api.studies.study_jobs import Json, job_ids, wrong_fields
+from tests.integration.api.studies.study_jobs import Json, job_ids
+from tests.integration.jobs.writing import change
 
 BASE = {"dataset": "digits", "learning_rate": 0.001, "gpus": 1}
 
 
 def submit(api: TestClient, name: str, **base: Any) -> Json:
-    study = {"name": name, "base": BASE | base, "grid": {"batch_size": [32, 64]}}
-    answer = api.post("/v1/studies", json=study)
-    assert answer.status_code == 201, answer.text
-    found: Json = answer.json()
-    return found
+    return created(api, "/v1/studies", {"name": name, "base": BASE | base, "grid": {"batch_size": [32, 64]}})
 
 
 def succeed(sessions: Sessions, job_id: str, **metrics: float | None) -> None:
     reported = {name: {"last": value, "best": value, "best_epoch": 1} for name, value in metrics.items()}
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == job_id).values(status=Status.SUCCEEDED, metrics=reported))
+    change(sessions, update(Job).where(Job.id == job_id).values(status=Status.SUCCEEDED, metrics=reported))
 
 
 def names(api: TestClient, **query: Any) -> list[str]:
-    answer = api.get("/v1/studies", params=query)
-    assert answer.status_code == 200, answer.text
-    return [study["name"] for study in answer.json()["items"]]
+    return [study["name"] for study in got(api, "/v1/studies", **query)["items"]]
 
 
 def best(api: TestClient) -> dict[str, Any]:
@@ -92,8 +87,7 @@ def test_the_best_value_of_the_goal_is_that_of_jobs_that_succeeded(api: TestClie
         "custom": {"metric": "accuracy", "value": -1.0},
     }
     assert not poll.is_unchanged()
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.study_id == accurate["id"]).values(status=Status.FAILED))
+    change(sessions, update(Job).where(Job.study_id == accurate["id"]).values(status=Status.FAILED))
     assert best(api)["accurate"] is None
     for job_id in job_ids(lossy):
         succeed(sessions, job_id, val_loss=None)

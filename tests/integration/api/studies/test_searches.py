@@ -18,8 +18,10 @@ from jobs.insight.studies.searching import NO_CHOICE, Memory
 from jobs.lifecycle import leases
 from jobs.model.states import EndReason, Status
 from jobs.outward.webhooks import outbox
+from tests.integration.api.answers import created, wrong_fields
 from tests.integration.api.studies.search_jobs import BASE, SEARCH, SPACE, Lab, accuracy
-from tests.integration.api.studies.study_jobs import Json, row_count, wrong_fields
+from tests.integration.api.studies.study_jobs import Json
+from tests.integration.jobs.job_rows import count
 
 
 @pytest.fixture
@@ -32,10 +34,7 @@ def submit(api: TestClient) -> Callable[..., Json]:
     """Submits a search, with changes. Returns the created study."""
 
     def submit(base: Json = BASE, **changes: Any) -> Json:
-        answer = api.post("/v1/studies", json={"name": "rates", "base": base, "search": SEARCH | changes})
-        assert answer.status_code == 201, answer.text
-        study: Json = answer.json()
-        return study
+        return created(api, "/v1/studies", {"name": "rates", "base": base, "search": SEARCH | changes})
 
     return submit
 
@@ -46,7 +45,7 @@ def test_a_dry_run_shows_the_space_and_checks_its_ends(api: TestClient, sessions
     assert (preview["jobs"], preview["varied"]) == (12, list(SPACE))
     assert preview["search"]["space"] == SPACE
     assert [cell["values"]["learning_rate"] for cell in preview["cells"]] == [1e-4, 0.1, 1e-4]
-    assert row_count(sessions, Study) == 0
+    assert count(sessions, Study) == 0
 
     too_large = {"batch_size": {"int": [32, 1_000_000]}}
     answer = api.post("/v1/studies", json={"base": BASE, "search": SEARCH | {"space": too_large}})

@@ -12,8 +12,9 @@ from jobs.db.engine import Sessions
 from jobs.lifecycle.store import transition
 from jobs.model.states import EndReason, Status
 from jobs.telemetry.ingest import ALL_RANKS
+from tests.integration.api.answers import wrong_fields
 from tests.integration.api.starting_rows import a_host, an_attempt, metric_points, seconds
-from tests.integration.api.studies.study_jobs import Json, bring_to, succeed, wrong_fields
+from tests.integration.api.studies.study_jobs import Json, bring_to, succeed
 
 
 def test_the_report_has_the_results_of_the_jobs_in_all_formats(api: TestClient, finished_study: Json) -> None:

@@ -8,15 +8,17 @@ from sqlalchemy import select
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Job, JobEvent, Study
+from tests.integration.api.answers import wrong_fields
 from tests.integration.api.starting_rows import a_host
-from tests.integration.api.studies.study_jobs import BASE, GRID, STUDY, row_count, wrong_fields
+from tests.integration.api.studies.study_jobs import BASE, GRID, STUDY
+from tests.integration.jobs.job_rows import count
 
 
 def test_a_grid_becomes_jobs_that_are_linked_to_their_cells(api: TestClient, sessions: Sessions) -> None:
     preview = api.post("/v1/studies", params={"dry_run": True}, json=STUDY).json()
     assert (preview["jobs"], preview["repeats"], preview["varied"]) == (8, 2, list(GRID))
     assert [cell["plan"]["global_batch"] for cell in preview["cells"]] == [32, 64, 64, 128]
-    assert row_count(sessions, Study) == row_count(sessions, Job) == 0
+    assert count(sessions, Study) == count(sessions, Job) == 0
     answer = api.post("/v1/studies", json=STUDY | {"note": " first try "})
     study = answer.json()
     assert answer.headers["location"] == f"/v1/studies/{study['id']}"
@@ -58,7 +60,7 @@ def test_wrong_cells_are_named_and_nothing_is_stored(api: TestClient, sessions: 
     for field, body in wrong.items():
         for dry_run in (True, False) if field != "grid.gpus[2]" else (False,):
             assert wrong_fields(api.post("/v1/studies", params={"dry_run": dry_run}, json=body)) == [field]
-    assert row_count(sessions, Study) == row_count(sessions, Job) == 0
+    assert count(sessions, Study) == count(sessions, Job) == 0
 
 
 def test_a_repeated_key_gets_the_first_study_again(api: TestClient, sessions: Sessions) -> None:
@@ -69,7 +71,7 @@ def test_a_repeated_key_gets_the_first_study_again(api: TestClient, sessions: Se
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert Counter("idempotency-replayed" in answer.headers for answer in answers) == {True: 3, False: 1}
-    assert row_count(sessions, Job) == 8
+    assert count(sessions, Job) == 8
     changed_study = api.post("/v1/studies", json=STUDY | {"repeats": 1}, headers=key)
     assert (changed_study.status_code, changed_study.json()["type"]) == (409, "urn:hora:problem:idempotency-conflict")
     assert api.post("/v1/jobs", json=BASE, headers=key).status_code == 409
