@@ -1,6 +1,7 @@
 """Fixtures and helpers for tests that run whole jobs on a whole stack."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,15 +9,17 @@ from sqlalchemy import select
 
 from hora.service import Service
 from hora.stack.control import Stack
-from jobs.db.engine import engine_for, sessions_for
 from jobs.db.tables import Attempt, MetricBlock, MetricPoint
 from jobs.lifecycle.submission import write_job
 from jobs.model.plan import resolve_plan
 from jobs.model.spec import spec_from
 from jobs.runtime.processes import mark_of
 from jobs.telemetry.blocks import points_of_block
-from tests.integration.jobs import code_rows
+from tests.code import store_code
+from tests.commands import hora_process
+from tests.integration.jobs.writing import write
 from tests.stack_settings import end_all_jobs
+from tests.stored_runs import sessions_on
 from tests.unhurried import MODEL
 from tests.waiting import slowdown, until
 from worker.attempt.processes import pids_of_supervisors, pids_with_mark
@@ -41,14 +44,10 @@ def client(stack: Stack) -> Iterator[Service]:
 
 def submit_script(stack: Stack, script: str, *, owner: str = "me", **fields: Any) -> str:
     """Write a job that runs this script. Returns its id."""
-    engine = engine_for(stack.database_url)
-    sessions = sessions_for(engine)
-    code = code_rows.an_archive(sessions, code_rows.packed({"train.py": script.encode()}))
-    spec = spec_from({"code": code, "command": ["python", "train.py"], **fields})
-    with sessions.begin() as session:
-        job_id = write_job(session, spec=spec, plan=resolve_plan(spec, None), owner=owner).id
-    engine.dispose()
-    return job_id
+    with sessions_on(stack.database_url) as sessions:
+        code = store_code(sessions, {"train.py": script}, owner=owner)
+        spec = spec_from({"code": code, "command": ["python", "train.py"], **fields})
+        return write(sessions, write_job, spec=spec, plan=resolve_plan(spec, None), owner=owner).id
 
 
 def wait_for_epochs(client: Service, job_id: str, *, epochs: int, attempt: int = 1) -> Json:
@@ -66,12 +65,14 @@ def wait_for_epochs(client: Service, job_id: str, *, epochs: int, attempt: int =
 
 def ended(client: Service, job_id: str) -> Json:
     """The job, once it has ended."""
+    return client.wait(job_id, timeout_s=240)
 
-    def job_if_ended() -> Json | None:
-        job = client.job(job_id)
-        return job if job["ended_at"] is not None else None
 
-    return until(job_if_ended, what=f"the end of {job_id}")
+def run_folder(stack: Stack, gpus: int, folder: Path, *words: str) -> str:
+    """The id of a job that runs the code of a folder, as a person starts it."""
+    started = hora_process(stack.home, "run", "-d", "--gpus", str(gpus), "--folder", str(folder), *words)
+    assert started.returncode == 0, started.stderr
+    return started.stdout.strip()
 
 
 def kinds(client: Service, job_id: str) -> list[str]:
@@ -113,14 +114,13 @@ def points(client: Service, job_id: str, name: str, *, axis: str = "epoch", rank
 
 def every_step_once(stack: Stack, job_id: str, *, steps: int) -> None:
     """Fail if the loss of a rank is missing at a step, or stored twice, in the attempt that counts for the step."""
-    engine, point, block = engine_for(stack.database_url), MetricPoint, MetricBlock
-    with sessions_for(engine)() as session:
+    point, block = MetricPoint, MetricBlock
+    with sessions_on(stack.database_url) as sessions, sessions() as session:
         resumed = session.execute(select(Attempt.number, Attempt.resumed_step).where(Attempt.job_id == job_id)).all()
         rows = select(point.rank, point.step, point.attempt).where(point.job_id == job_id, point.name == "loss")
         point_rows = [tuple(row) for row in session.execute(rows.where(point.rank >= 0))]
         blocks = session.scalars(select(block).where(block.job_id == job_id, block.name == "loss"))
         point_rows += [(rank, step, number) for one in blocks for _, _, rank, step, number, *_ in points_of_block(one)]
-    engine.dispose()
 
     def counts(step: int, number: int) -> bool:
         return all(after <= number or again is None or step <= again for after, again in resumed)

@@ -9,18 +9,10 @@ import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
-from tests.acceptance.conftest import ended
+from tests.acceptance.conftest import ended, run_folder
 from tests.acceptance.test_example_code import has_torch
-from tests.commands import hora_process
 
 SCRIPTS = Path(__file__).parent / "article_scripts"
-
-
-def run(stack: Stack, gpus: int, *words: str) -> str:
-    """The id of a job that runs a script of the folder."""
-    started = hora_process(stack.home, "run", "-d", "--gpus", str(gpus), "--folder", str(SCRIPTS), *words)
-    assert started.returncode == 0, started.stderr
-    return started.stdout.strip()
 
 
 def printed(client: Service, job_id: str) -> list[str]:
@@ -35,7 +27,7 @@ def figures(lines: list[str]) -> dict[tuple[str, int], Any]:
 
 def test_two_ranks_train_as_one_with_the_global_batch(stack: Stack, client: Service) -> None:
     """Their weights are the same bits, and their losses those of one rank. Nobody changed a line of the scripts."""
-    jobs = [run(stack, gpus, "--", "python", "all_of_them.py") for gpus in (2, 1)]
+    jobs = [run_folder(stack, gpus, SCRIPTS, "--", "python", "all_of_them.py") for gpus in (2, 1)]
     for job_id in jobs:
         job = ended(client, job_id)
         assert job["status"] == "succeeded", job["error"]
@@ -71,7 +63,7 @@ def test_two_ranks_train_as_one_with_the_global_batch(stack: Stack, client: Serv
 def test_a_script_that_averages_nothing_is_told_so(
     stack: Stack, client: Service, library: str, options: tuple[str, ...]
 ) -> None:
-    job_id = run(stack, 2, *options, "--", "python", "alone.py", library)
+    job_id = run_folder(stack, 2, SCRIPTS, *options, "--", "python", "alone.py", library)
     job = ended(client, job_id)
     assert (job["status"], job["end_reason"]) == ("failed", "weights_differ")
     [alert] = [event["data"] for event in client.events(job_id) if event["kind"] == "alert"]

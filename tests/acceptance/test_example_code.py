@@ -9,8 +9,7 @@ import pytest
 
 from hora.service import Service
 from hora.stack.control import Stack
-from tests.acceptance.conftest import ended, kinds, points, rank_pids
-from tests.commands import hora_process
+from tests.acceptance.conftest import ended, kinds, points, rank_pids, run_folder
 from tests.stack_settings import SYSTEM_PYTHON
 from tests.waiting import until
 
@@ -25,21 +24,14 @@ def has_torch() -> bool:
     return SYSTEM_PYTHON.exists() and subprocess.run(argv, check=False).returncode == 0
 
 
-def run(stack: Stack, script: str, *options: str) -> str:
-    """The id of a job that runs an example on two ranks."""
-    argv = ("run", "-d", "--gpus", "2", "--folder", str(EXAMPLES), *options, "--", "python", script)
-    started = hora_process(stack.home, *argv)
-    assert started.returncode == 0, started.stderr
-    return started.stdout.strip()
-
-
 def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack, client: Service) -> None:
-    job_id = run(stack, "keras_digits.py", "--set", f"params.epochs={EPOCHS}")
+    job_id = run_folder(stack, 2, EXAMPLES, "--set", f"params.epochs={EPOCHS}", "--", "python", "keras_digits.py")
     until(lambda: "checkpoint_saved" in kinds(client, job_id), what="a checkpoint")
     os.kill(rank_pids(client, job_id, 1)[0], signal.SIGKILL)
     job = ended(client, job_id)
     assert (job["status"], job["restarts"]) == ("succeeded", 1), job["error"]
-    assert client.attempts(job_id)[-1]["resumed_step"]
+    first, second = client.attempts(job_id)
+    assert (first["end_reason"], second["resumed_step"] > 0) == ("rank_failed", True)
     assert sorted(points(client, job_id, "val_accuracy", axis="epoch")) == list(range(1, EPOCHS + 1))
     assert job["metrics"]["val_accuracy"]["best"] > 0.9
     final = {name: {field: figures[field] for field in FINAL} for name, figures in job["metrics"].items()}
@@ -63,7 +55,7 @@ def test_keras_goes_on_from_its_checkpoint_after_a_rank_was_killed(stack: Stack,
 def test_an_example_trains_and_its_metric_has_a_curve(
     stack: Stack, client: Service, script: str, options: tuple[str, ...], metric: str
 ) -> None:
-    job_id = run(stack, script, *options)
+    job_id = run_folder(stack, 2, EXAMPLES, *options, "--", "python", script)
     job = ended(client, job_id)
     assert job["status"] == "succeeded", job["error"]
     curve = points(client, job_id, metric, axis="epoch")

@@ -8,10 +8,12 @@ from sqlalchemy import delete, func, insert, select, update
 
 from hora.service import Service
 from hora.stack.control import Stack
-from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, IdleStretch, Job, Sample
 from jobs.telemetry import idle_watch
 from tests.acceptance.conftest import ended, kinds, no_process_left, submit_script
+from tests.integration.jobs.writing import change
+from tests.stored_runs import sessions_on
 from tests.waiting import until
 
 SCRIPT = """
@@ -24,9 +26,8 @@ WHY = "its 2 CPU slots were below 50 % for 1 minute"
 
 @pytest.fixture(scope="module")
 def sessions_there(stack: Stack) -> Iterator[Sessions]:
-    engine = engine_for(stack.database_url)
-    yield sessions_for(engine)
-    engine.dispose()
+    with sessions_on(stack.database_url) as sessions:
+        yield sessions
 
 
 def half_a_minute_earlier(sessions: Sessions, job_id: str) -> None:
@@ -46,9 +47,8 @@ def half_a_minute_earlier(sessions: Sessions, job_id: str) -> None:
 
 def has_come(sessions: Sessions, job_id: str) -> None:
     """Make it so that the time of which the job was warned has come."""
-    with sessions.begin() as session:
-        acts_at = func.jsonb_build_object("acts_at", datetime.now(UTC).isoformat())
-        session.execute(update(Job).where(Job.id == job_id).values(idle=Job.idle.op("||")(acts_at)))
+    acts_at = func.jsonb_build_object("acts_at", datetime.now(UTC).isoformat())
+    change(sessions, update(Job).where(Job.id == job_id).values(idle=Job.idle.op("||")(acts_at)))
 
 
 def test_a_script_that_sleeps_is_warned_and_paused(stack: Stack, sessions_there: Sessions, client: Service) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from hora.service import Json, Service
 from hora.stack.control import Stack
-from jobs.db.engine import engine_for, sessions_for
 from tests.acceptance.conftest import kinds, no_process_left, rank_pids, supervisor_pids
-from tests.integration.jobs import code_rows
+from tests.code import store_code
+from tests.stored_runs import sessions_on
 from tests.waiting import until
 
 # The better its level, the better it is at each epoch. It trains until it is told to stop, unless it has few epochs.
@@ -41,9 +41,8 @@ OWN = {
 @pytest.fixture(scope="module")
 def script(stack: Stack) -> Json:
     """The fields of a script's spec."""
-    engine = engine_for(stack.database_url)
-    digest = code_rows.an_archive(sessions_for(engine), code_rows.packed({"train.py": SCRIPT.encode()}))
-    engine.dispose()
+    with sessions_on(stack.database_url) as sessions:
+        digest = store_code(sessions, {"train.py": SCRIPT})
     return {"code": digest, "command": ["python", "train.py"], "goal": {"metric": "score", "mode": "max"}}
 
 

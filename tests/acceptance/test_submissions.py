@@ -16,9 +16,11 @@ from sqlalchemy import func, select
 from hora.service import Service
 from hora.stack.control import Stack
 from hora.stack.parts import broker
-from jobs.db.engine import Sessions, engine_for, sessions_for
+from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, JobEvent, Slot
 from jobs.scheduling.registration import SlotInfo, register
+from tests.integration.jobs.writing import write
+from tests.stored_runs import sessions_on
 from tests.waiting import until
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 1, "device": "gpu"}
@@ -52,12 +54,9 @@ def busy(
 @pytest.fixture
 def sessions(busy: Stack) -> Iterator[Sessions]:
     """The stack's database, with two hundred slots in it."""
-    engine = engine_for(busy.database_url)
-    sessions = sessions_for(engine)
-    with sessions.begin() as session:
-        register(session, "rows", {}, [SlotInfo(index, "gpu", "row", f"GPU-{index}") for index in range(JOBS)])
-    yield sessions
-    engine.dispose()
+    with sessions_on(busy.database_url) as sessions:
+        write(sessions, register, "rows", {}, [SlotInfo(at, "gpu", "row", f"GPU-{at}") for at in range(JOBS)])
+        yield sessions
 
 
 def test_two_hundred_submissions_from_eight_clients_are_each_dispatched_once(
