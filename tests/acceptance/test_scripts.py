@@ -1,7 +1,8 @@
-"""Scripts under real horovodrun: their curves, their end, and how they go on after a restart."""
+"""Scripts under real horovodrun: their curves, their end, and how they go on after a pause.
 
-import os
-import signal
+`test_example_code` has one whose rank is killed.
+"""
+
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from hora import Client
 from hora.service import Service
 from hora.stack.control import Stack
-from tests.acceptance.conftest import ended, kinds, no_process_left, points, rank_pids, submit_script
+from tests.acceptance.conftest import ended, kinds, no_process_left, points, submit_script
 from tests.waiting import until
 
 STEPS, EPOCH = 40, 10
@@ -54,14 +55,6 @@ def whole_curves(client: Service, job_id: str, *ranks: int) -> None:
     assert val_mae == {step: 2 / step for step in range(EPOCH, STEPS + 1, EPOCH)}
 
 
-def one_table_an_epoch(stack: Stack, job_id: str) -> None:
-    """That rank 0 wrote, also the ones that were written twice."""
-    with Client(stack.url, stack.token) as client:
-        [tables] = client.jobs.media(job_id)
-        assert [each.step for each in tables.steps] == list(range(EPOCH, STEPS + 1, EPOCH))
-        assert tables.read(step=2 * EPOCH) == {"columns": ["rank", "epoch"], "rows": [[0, 2]]}
-
-
 def test_a_script_on_two_ranks_leaves_curves_metrics_alerts_and_files(stack: Stack, client: Service) -> None:
     """Rank 0 ends first. It is not taken for lost: the other one works on, for longer than a rank may be gone."""
     rules = [{"when": "val_mae < 0.06", "level": "error"}]
@@ -83,23 +76,12 @@ def test_a_script_on_two_ranks_leaves_curves_metrics_alerts_and_files(stack: Sta
     assert job["alerts"] == len(alerts) == 3
     artifacts = stack.home / "runs" / job_id / "artifacts"
     assert (artifacts / "model.txt").read_text() == "trained"
-    one_table_an_epoch(stack, job_id)
+    with Client(stack.url, stack.token) as person:
+        [tables] = person.jobs.media(job_id)
+        assert [each.step for each in tables.steps] == list(range(EPOCH, STEPS + 1, EPOCH))
+        assert tables.read(step=2 * EPOCH) == {"columns": ["rank", "epoch"], "rows": [[0, 2]]}, "of rank 0"
     assert not (stack.home / "runs" / job_id / "attempt-1" / "code").exists()
     no_process_left(client, job_id)
-
-
-def test_a_script_whose_rank_is_killed_goes_on_from_its_checkpoint(stack: Stack, client: Service) -> None:
-    job_id = submitted(stack, params={"pace_s": 0.3})
-    until(lambda: "checkpoint_saved" in kinds(client, job_id), what="a checkpoint")
-    pid = until(lambda: rank_pids(client, job_id, 1).get(1), what="the other rank")
-    os.kill(pid, signal.SIGKILL)
-    job = ended(client, job_id)
-    assert (job["status"], job["restarts"]) == ("succeeded", 1)
-    first, second = client.attempts(job_id)
-    assert first["end_reason"] == "rank_failed"
-    assert second["resumed_step"] >= EPOCH
-    one_table_an_epoch(stack, job_id)
-    whole_curves(client, job_id, 0)  # the ranks do not wait for each other: the killed one may lack steps
 
 
 def reported_ranks(client: Service, job_id: str) -> set[int]:
