@@ -54,7 +54,7 @@ class RawConnection:
                 sent_bytes += len(piece)
         return sent_bytes
 
-    def answer(self, *, to_head: bool = False) -> RawAnswer:
+    def answer(self) -> RawAnswer:
         """The next answer. Raises `EOFError` if the connection is closed instead."""
         line = self._line()
         status = int(line.split()[1])
@@ -62,7 +62,7 @@ class RawConnection:
         while line := self._line():
             name, _, value = line.partition(": ")
             headers[name.lower()] = value
-        if to_head or status in (100, 204, 304):
+        if status in (100, 204, 304):
             return RawAnswer(status, headers, b"")
         if headers.get("transfer-encoding") != "chunked":
             return RawAnswer(status, headers, self._file.read(int(headers["content-length"])))

@@ -58,9 +58,10 @@ def test_the_tag_of_a_list_changes_with_its_jobs_and_the_queue(
     assert of_one.is_unchanged()
     assert not everything.is_unchanged()
     ahead = submit_job(name="ahead", priority=60)  # the queue moves: no row of the others changes
-    of_other = Poll(api, "/v1/jobs?name=other")
-    of_other.changes_with(lambda: api.post(f"/v1/jobs/{ahead}/cancel"))
-    of_other.changes_with(writes(sessions, update(Host).values(heartbeat_at=seconds(-(10**9)))))  # it is lost
+    (other,) = api.get("/v1/jobs?name=other").json()["items"]
+    of_other = [Poll(api, path) for path in ("/v1/jobs?name=other", f"/v1/jobs/{other['id']}")]
+    all_change_with(of_other, lambda: api.post(f"/v1/jobs/{ahead}/cancel"))
+    all_change_with(of_other, writes(sessions, update(Host).values(heartbeat_at=seconds(-(10**9)))))  # it is lost
 
 
 def test_different_queries_have_different_tags_and_none_hides_a_wrong_one(api: TestClient, running: Lease) -> None:

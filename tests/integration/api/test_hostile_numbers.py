@@ -52,19 +52,8 @@ def test_the_smallest_positive_numbers_are_stored(api: TestClient) -> None:
     assert api.get("/v1/jobs", params={"sort": "learning_rate"}).json()["items"][0]["spec"]["time_limit_s"] == 5e-324
 
 
-def test_wrong_options_of_made_up_data_are_refused_at_their_field(api: TestClient) -> None:
-    """Which options are wrong: `tests/unit/jobs/model/test_catalog.py`."""
-    source = f"synthetic:samples={DIGITS[:900]}"
-    for path, body, field in (
-        ("/v1/jobs", SPEC | {"dataset": source}, "dataset.source"),
-        ("/v1/jobs?dry_run=true", SPEC | {"dataset": {"source": "digits", "validation": source}}, "dataset.validation"),
-        ("/v1/studies", {"base": SPEC | {"dataset": source}}, "base.dataset.source"),
-        ("/v1/studies", {"base": SPEC, "grid": {"dataset.source": [source]}}, "grid.dataset.source[0]"),
-    ):
-        answer = api.post(path, json=body)
-        assert "write synthetic:" in errors_of(answer)[field]
-        assert len(answer.content) < 4_000
-    for image_size in ([4, 32], [32, 4], [4096, 4096]):  # no rank makes them
+def test_images_that_no_rank_makes_are_refused(api: TestClient) -> None:
+    for image_size in ([4, 32], [32, 4], [4096, 4096]):
         dataset = {"source": "synthetic:classes=20,shape=32x32x4", "image_size": image_size}
         answer = api.post("/v1/jobs", json=SPEC | {"dataset": dataset})
         assert errors_of(answer).keys() == {"dataset.image_size"}

@@ -76,7 +76,10 @@ def test_a_cursor_is_valid_only_for_its_own_query(api: TestClient, submit_job: S
         submit_job()
     cursor = api.get("/v1/jobs", params={"limit": 1}).json()["next_cursor"]
     assert cursor is not None
-    for other in ("sort=created_at", "sort=-name", "status=queued", "name=job", "until=2030-01-01T00:00:00Z"):
+    for other in (
+        "sort=created_at", "sort=-name", "status=queued", "name=job", "until=2030-01-01T00:00:00Z", "archived=false",
+        "where=gpus%3C9", "search=digits",
+    ):  # fmt: skip
         assert api.get(f"/v1/jobs?{other}&cursor={cursor}").status_code == 422
     assert api.get("/v1/jobs", params={"limit": 9, "cursor": cursor}).status_code == 200
 

@@ -10,12 +10,12 @@ from sqlalchemy import func, update
 from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
-from jobs.db.tables import AccountStanding, Host, Job, Slot
+from jobs.db.tables import AccountStanding, Job, Slot
 from jobs.model.states import Status
 from jobs.scheduling import queue_places
 from jobs.scheduling.queue_rows import Lane, Moment, lanes_of
 from tests.integration.api.answers import got
-from tests.integration.api.starting_rows import a_host, seconds
+from tests.integration.api.starting_rows import a_host
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.writing import change
 
@@ -201,21 +201,3 @@ def test_a_queued_job_is_paused_and_resumed_until_it_has_ended(
         assert (answer.status_code, answer.json()["type"]) == (409, "urn:hora:problem:job-ended")
         assert api.post(f"/v1/jobs/0000/{verb}").status_code == 404
     assert waiting(api, first) is None
-
-
-def test_the_tag_of_a_queued_job_changes_with_what_it_waits_for(
-    api: TestClient, submit_job: Submit, sessions: Sessions
-) -> None:
-    a_host(sessions, slots=2)
-    ahead, behind = submit_job(), submit_job()
-    url = f"/v1/jobs/{behind}"
-    tag = api.get(url).headers["etag"]
-    assert api.get(url, headers={"If-None-Match": tag}).status_code == 304
-
-    api.post(f"/v1/jobs/{ahead}/cancel")
-    moved = api.get(url, headers={"If-None-Match": tag})
-    assert (moved.status_code, moved.json()["waiting"]["position"]) == (200, 1)
-    change(sessions, update(Host).values(heartbeat_at=seconds(-(10**9))))
-    lost = api.get(url, headers={"If-None-Match": moved.headers["etag"]})
-    assert (lost.status_code, lost.json()["waiting"]["reason"]) == (200, "no host is alive")
-    assert lost.json()["revision"] == moved.json()["revision"]

@@ -183,19 +183,6 @@ def test_a_pool_must_be_offered_and_able_to_hold_the_job(api: TestClient, sessio
     assert why_not("slurm:cpu", gpus=1, device="gpu") == {"device": no_gpu}
 
 
-def chunks(count: int) -> Iterator[bytes]:
-    for _ in range(count):
-        yield b" " * 65_536
-
-
-def test_a_body_over_the_limit_is_refused_with_and_without_its_length(api: TestClient) -> None:
-    for content in (b" " * (1024 * 1024 + 1), chunks(17)):
-        answer = api.post("/v1/jobs", content=content, headers=JSON)
-        assert (answer.status_code, answer.json()["status"]) == (413, 413)
-        assert answer.headers["x-request-id"] == answer.json()["request_id"]
-    assert api.post("/v1/jobs", content=chunks(16), headers=JSON).status_code == 422  # one MiB exactly, of blanks
-
-
 def test_a_repeated_key_gets_the_first_answer_of_its_owner(
     api: TestClient, sessions: Sessions, client_of: Callable[..., TestClient], submit_job: Callable[..., str]
 ) -> None:

@@ -124,17 +124,9 @@ def test_a_removed_upload_is_gone(api: TestClient, configuration: Settings, purp
 
 
 def test_a_piece_has_a_larger_size_limit_than_other_bodies(api: TestClient) -> None:
+    """The largest pieces are stored in `serving/test_requests.py`."""
     upload_id = start(api, bytes(2 * CHUNK_BYTES))
     assert put_piece(api, upload_id, 0, bytes(CHUNK_BYTES + 1)).status_code == 413
-    piece = bytes(CHUNK_BYTES)
-
-    def in_chunks() -> Any:
-        for at in range(0, len(piece), 65536):
-            yield piece[at : at + 65536]
-
-    assert put_piece(api, upload_id, 0, in_chunks()).json()["received_bytes"] == CHUNK_BYTES
-    elsewhere = api.post("/v1/jobs", content=bytes(1024 * 1024 + 1), headers={"Content-Type": "application/json"})
-    assert elsewhere.status_code == 413
     assert api.put(f"/v1/uploads/{upload_id}/content/x", content=bytes(2**21), headers=OCTETS).status_code == 413
 
 

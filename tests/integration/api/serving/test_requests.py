@@ -61,22 +61,6 @@ def test_a_request_for_another_protocol_is_answered_in_this_one(port: int, conne
         assert is_answered(connection)
 
 
-def test_head_expect_and_both_framings(port: int, connect: Connect) -> None:
-    connection = connect(port)
-    connection.send(b"HEAD /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
-    assert connection.answer(to_head=True).status == 200
-    body = json.dumps({"no such field": 1}).encode()
-    connection.send(POST_JSON + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
-    assert connection.answer().status == 100
-    connection.send(body)
-    assert connection.answer().status == 422
-    connection.send(POST_JSON + CHUNKED + b"%x;name=value\r\n%b\r\n0\r\n\r\n" % (len(body), body))
-    assert connection.answer().status == 422
-    connection.send(b"GET /healthz HTTP/1.0\r\n\r\n")
-    assert connection.answer().status == 200
-    assert connection.is_closed()
-
-
 def test_a_refused_body_is_not_asked_for_any_more(port: int, connect: Connect) -> None:
     connection = connect(port)
     with capture_logs() as entries:
