@@ -135,9 +135,6 @@ def test_a_study_is_paused_resumed_cancelled_moved_and_deleted_as_a_whole(stack:
         )
         assert "queued (paused)" in hora(stack.home, "studies", "show", study_id).stdout
         assert json.loads(hora(stack.home, "studies", "resume", study_id, "--json").stdout)["paused"] == 0
-        early = hora(stack.home, "studies", "rm", study_id, "-y")
-        assert (early.returncode, early.stdout) == (1, "")
-        assert f"study {study_id} goes on: it can be deleted when it has ended" in early.stderr
         assert "2 cancelled" in hora(stack.home, "studies", "cancel", "--save", study_id).stdout
         watched = hora(stack.home, "studies", "show", study_id, "--wait")
         assert (watched.returncode, "batch_size=64: cancelled" in watched.stdout) == (103, True)
@@ -156,5 +153,4 @@ def test_a_study_is_paused_resumed_cancelled_moved_and_deleted_as_a_whole(stack:
     assert f"{study_id} (waiting, 2 jobs)" in " ".join(unasked.stderr.split())
     assert hora(stack.home, "studies", "rm", study_id, "nosuchstudy0", "--yes").returncode == 102
     assert json.loads(hora(stack.home, "studies", "rm", study_id, "-y", "--json").stdout) == {"deleted": study_id}
-    gone = hora(stack.home, "report", study_id)
-    assert (gone.returncode, gone.stdout, gone.stderr.count("\n")) == (102, "", 1)
+    assert hora(stack.home, "report", study_id).returncode == 102
