@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute
 
 from api import main
 from api.pages import help_pages, page
+from jobs.runtime.hints import Hints
 from jobs.runtime.settings import Settings
 from tests.integration.api.starting_rows import TOKEN
 
@@ -43,3 +44,10 @@ def _routes_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(main, "_add_routes", add)
         yield
+
+
+@pytest.fixture
+def hints(broker: str) -> Iterator[Hints]:
+    hints = Hints(broker)
+    yield hints
+    hints.close()

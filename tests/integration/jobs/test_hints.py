@@ -21,13 +21,6 @@ def connection(broker: str) -> Iterator[redis.Redis]:
         yield connection
 
 
-@pytest.fixture
-def hints(broker: str) -> Iterator[Hints]:
-    hints = Hints(broker)
-    yield hints
-    hints.close()
-
-
 def test_hints_reach_the_queues_that_workers_read_at_the_latest_when_they_are_closed(
     connection: redis.Redis, broker: str, hints: Hints
 ) -> None:

@@ -19,6 +19,7 @@ from jobs.runtime.settings import Settings
 from tests.integration.worker.agents import MakeAgent, agent_of
 from tests.integration.worker.samples import MakeSampler
 from tests.nvml import build_stub
+from tests.receivers import Receiver, receiving
 from tests.waiting import until
 from worker.agent import Agent
 from worker.attempt.members import Members
@@ -84,10 +85,9 @@ def settings(tmp_path: Path, database: str, broker: str) -> Settings:
 
 
 @pytest.fixture
-def hints(broker: str) -> Iterator[Hints]:
-    hints = Hints(broker)
-    yield hints
-    hints.close()
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
 
 
 @pytest.fixture

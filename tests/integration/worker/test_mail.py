@@ -18,6 +18,7 @@ from jobs.people.tokens import store_token
 from jobs.runtime.settings import Settings
 from tests.certificates import self_signed
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.test_outbox import the_delivery
 from tests.mail_server import MailServer, serving_mail
 from tests.waiting import slowdown, until
 from worker.outward.mail import Mailer
@@ -142,18 +143,14 @@ def test_the_outbox_sends_mail_again_after_greylisting(database: str, sessions: 
     url = settings_for(server.port).smtp_url
     notifier = Notifier(sessions, Settings(database_url=database, smtp_url=url, notify_period_s=0.02))
 
-    def the_delivery() -> WebhookDelivery:
-        with sessions() as session:
-            return session.scalars(select(WebhookDelivery)).one()
-
     notifier.start()
     try:
-        until(lambda: the_delivery().error, what="the first try")
-        first = the_delivery()
+        until(lambda: the_delivery(sessions).error, what="the first try")
+        first = the_delivery(sessions)
         with sessions.begin() as session:  # the pause passes at once
             pause_s = session.scalar(select(func.extract("epoch", WebhookDelivery.next_at - func.now())))
             session.execute(update(WebhookDelivery).values(next_at=func.now()))
-        until(lambda: the_delivery().next_at is None, what="the delivery")
+        until(lambda: the_delivery(sessions).next_at is None, what="the delivery")
     finally:
         notifier.stop()
         notifier.join(120)

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,9 +12,9 @@ from jobs.data.script_data import ScriptData
 from jobs.model.spec import spec_from
 from jobs.runtime.settings import Settings
 from tests.integration.jobs.code_rows import packed
+from tests.integration.worker.test_members import HERE, LAYOUT, Start
 from tests.waiting import until
 from worker.attempt import lease_file
-from worker.attempt.layout import HostShare, Layout
 from worker.attempt.member_connection import MemberFailed
 from worker.attempt.members import Members, MembersLaunch
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -24,9 +23,6 @@ from worker.attempt.shares import member_task, members_launch
 from worker.attempt.supervisor_task import launch_of
 
 FILES = {"train.py": b"print('hi')\n", "data.bin": os.urandom(24_000_000)}  # larger than a pipe, and than its memory
-LAYOUT = Layout([HostShare("lead", "10.0.0.1", [0], [], 1), HostShare("other", "10.0.0.2", [1], [], 1)], "eth0")
-HERE = ["bash", "-c", 'eval "exec setsid $1"']  # takes an address and a command, as ssh does, for a session of its own
-Start = Callable[..., Members]
 
 
 @pytest.fixture

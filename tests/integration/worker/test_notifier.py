@@ -26,12 +26,6 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
-
-@pytest.fixture
 def config(database: str) -> Settings:
     return Settings(
         database_url=database, webhook_allow="127.0.0.1", notify_period_s=0.02, public_url="https://hora.example.com/"

@@ -23,12 +23,6 @@ LOOPBACK = allowed_from("127.0.0.1")
 NOBODY = Allowed()
 
 
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
-
-
 def post(url: str, allowed: Allowed = LOOPBACK, *, limit_s: float = 120.0) -> Answer:
     return Outbound(allowed, limit_s=limit_s).post(url, {"Hora-Event": "ping"}, b"{}")
 
