@@ -18,6 +18,7 @@ from jobs.model.states import EndReason, EventKind, Status
 from jobs.scheduling import placing, registration
 from jobs.scheduling.decisions import Placement, Share
 from jobs.scheduling.registration import SlotInfo
+from tests.integration.jobs.writing import change, write
 
 SPEC = {"dataset": "digits", "batch_size": 64, "learning_rate": 0.001, "gpus": 2}
 
@@ -73,14 +74,12 @@ def a_mixed_host(
         for index, (model, memory_gb) in enumerate(models)
     ]
     shares = [SlotInfo(index, "cpu", "CPU share") for index in range(len(gpus), len(gpus) + cpus)]
-    with sessions.begin() as session:
-        registration.register(session, name, info, [*gpus, *shares])
+    write(sessions, registration.register, name, info, [*gpus, *shares])
 
 
 def an_attempt(sessions: Sessions, job_id: str, *, host: str = "ha", slots: Sequence[int] = (0, 1)) -> Lease:
     """Place a job. Raises `NotPlaced`."""
-    with sessions.begin() as session:
-        placed = placing.place(session, [Placement(job_id, (Share(host, tuple(slots)),))], lease_s=60)
+    placed = write(sessions, placing.place, [Placement(job_id, (Share(host, tuple(slots)),))], lease_s=60)
     if not placed:
         raise NotPlaced(job_id)
     return placed[0]
@@ -98,8 +97,7 @@ def a_claimed_attempt(sessions: Sessions, **fields: Any) -> Lease:
 def a_running_attempt(sessions: Sessions, **fields: Any) -> Lease:
     """A claimed attempt whose first rank has started."""
     lease = a_claimed_attempt(sessions, **fields)
-    with sessions.begin() as session:
-        leases.first_rank_started(session, lease, datetime.now(UTC))
+    write(sessions, leases.first_rank_started, lease, datetime.now(UTC))
     return lease
 
 
@@ -142,8 +140,7 @@ def add_past_run(sessions: Sessions, *, took_s: float, reason: EndReason = EndRe
 
 def drain_host(sessions: Sessions, name: str) -> None:
     """Drain a host."""
-    with sessions.begin() as session:
-        session.execute(update(Host).where(Host.name == name).values(drained_at=func.now()))
+    change(sessions, update(Host).where(Host.name == name).values(drained_at=func.now()))
 
 
 def end_attempt(
@@ -158,8 +155,7 @@ def end_attempt(
 
 def cancel(sessions: Sessions, job_id: str) -> Job:
     """Ask for the cancel of a job."""
-    with sessions.begin() as session:
-        return request_cancel(session, job_id)
+    return write(sessions, request_cancel, job_id)
 
 
 def reservations(sessions: Sessions) -> dict[str, str | None]:

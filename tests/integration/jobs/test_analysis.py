@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
-from sqlalchemy.orm import Session
 
 from jobs.db.engine import Sessions
 from jobs.db.tables import Attempt, Job, JobAnalysis, MetricBlock, MetricPoint
@@ -23,6 +22,7 @@ from jobs.telemetry import blocks, ingest, thinning
 from jobs.telemetry.ingest import MetricRow, SampleRow, event_row
 from jobs.views.analysis import Analysis, FindingKind, LedgerItem
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import write
 from worker.retention import Retention
 
 near = pytest.approx
@@ -79,8 +79,7 @@ def steps(
             ("step_time_s", STEP_S), ("data_wait_s", data_wait_s[rank]), ("allreduce_s", allreduce_s[rank])
         )
     ]  # fmt: skip
-    with sessions.begin() as session:
-        ingest.store_metrics(session, rows)
+    write(sessions, ingest.store_metrics, rows)
 
 
 def epochs(sessions: Sessions, job_id: str, accuracies: Sequence[float], *, attempt: int = 1, first: int = 1) -> None:
@@ -107,8 +106,7 @@ def samples(sessions: Sessions, job_id: str, busy: Sequence[float | None], *, ra
         SampleRow(job_id, 1, rank, moment(second), "ha", rank, None, None, {"cpu_percent": value} | metrics)
         for second, value in enumerate(busy)
     ]
-    with sessions.begin() as session:
-        ingest.store_samples(session, rows)
+    write(sessions, ingest.store_samples, rows)
 
 
 def analyse_job(sessions: Sessions, job_id: str) -> Analysis:
@@ -121,10 +119,6 @@ def analyse_job(sessions: Sessions, job_id: str) -> Analysis:
 def analysed_job_ids(sessions: Sessions) -> list[str]:
     with sessions() as session:
         return list(session.scalars(select(JobAnalysis.job_id)))
-
-
-def count(session: Session, table: type[Any]) -> int:
-    return session.scalar(select(func.count()).select_from(table)) or 0
 
 
 def test_a_job_is_analysed_from_its_rows(sessions: Sessions) -> None:
@@ -162,8 +156,8 @@ def test_many_steps_in_blocks_are_analysed_from_an_even_sample(
     an_attempt(sessions, job_id, lasted_s=700.0)
     for first in range(1, 6001, 1000):
         steps(sessions, job_id, range(first, first + 1000))
+    assert job_rows.count(sessions, MetricBlock) > 0
     with sessions.begin() as session:
-        assert count(session, MetricBlock) > 0
         at_first = func.make_interval(0, 0, 0, 0, 0, 0, (MetricPoint.step - 1) * STEP_S)
         session.execute(update(MetricPoint).values(at=START + timedelta(seconds=5) + at_first))
 
@@ -288,7 +282,6 @@ def test_thinning_does_not_change_the_analysis(
 
     Retention(sessions, Settings(home=tmp_path, keep_steps_days=30)).tidy()
 
-    with sessions() as session:
-        assert count(session, MetricPoint) < 100
-        assert count(session, MetricBlock) == 0
+    assert job_rows.count(sessions, MetricPoint) < 100
+    assert job_rows.count(sessions, MetricBlock) == 0
     assert [one.steps for one in analyse_job(sessions, job_id).steps] == [1999] * 3

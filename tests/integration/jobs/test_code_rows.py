@@ -16,6 +16,7 @@ from jobs.model.spec import spec_from
 from tests.code import archive_of, store_code
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.code_rows import an_archive
+from tests.integration.jobs.writing import change, write
 from tests.waiting import until
 
 
@@ -50,8 +51,7 @@ def left(sessions: Sessions) -> set[str]:
 def test_archives_that_no_job_names_are_removed_some_days_after_their_last_use(sessions: Sessions) -> None:
     named, old, recent = (unused_for(sessions, days, name) for days, name in ((31, "a"), (31, "b"), (29, "c")))
     submit(sessions, named)
-    with sessions.begin() as session:
-        session.execute(update(CodeArchive).where(CodeArchive.digest == named).values(used_at=text("'2020-01-01'")))
+    change(sessions, update(CodeArchive).where(CodeArchive.digest == named).values(used_at=text("'2020-01-01'")))
     assert not remove_unused(sessions)
     assert left(sessions) == {named, recent}
     with sessions() as session:
@@ -92,8 +92,7 @@ def test_job_that_comes_while_its_archive_is_removed_finds_none(sessions: Sessio
     digest = unused_for(sessions, 31)
 
     def may_use() -> bool:
-        with sessions.begin() as session:
-            return code.may_use(session, digest, user="admin", is_admin=False)
+        return write(sessions, code.may_use, digest, user="admin", is_admin=False)
 
     with ThreadPoolExecutor(1) as pool:
         with sessions.begin() as session:

@@ -36,6 +36,7 @@ from tests.integration.api.starting_rows import seconds
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.job_rows import tables_with
 from tests.integration.jobs.test_races import at_once
+from tests.integration.jobs.writing import change
 
 SERIES: tuple[type[Any], ...] = (LogLine, MetricPoint, MetricBlock, Sample, Rollup)
 
@@ -180,8 +181,7 @@ def _waiting(sessions: Sessions) -> tuple[str, str]:
 
 def _of_study(sessions: Sessions) -> tuple[str, str]:
     study_id, (job_id, _) = job_rows.a_study(sessions)
-    with sessions.begin() as session:
-        session.execute(update(Job).values(status=Status.FAILED, ended_at=func.now()))
+    change(sessions, update(Job).values(status=Status.FAILED, ended_at=func.now()))
     return job_id, f"it belongs to study {study_id}"
 
 
@@ -208,8 +208,7 @@ def test_a_job_that_something_needs_stays(sessions: Sessions, needed: Callable[[
     with pytest.raises(JobInUse, match=f"job {job_id} cannot be deleted: {why}"):
         delete_job(sessions, job_id)
     assert tables_with(sessions, job_id) == before
-    with sessions.begin() as session:
-        session.execute(delete(Slot))
+    change(sessions, delete(Slot))
 
 
 @pytest.mark.parametrize("status", [Status.QUEUED, Status.LAUNCHING, Status.RUNNING])

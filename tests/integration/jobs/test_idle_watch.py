@@ -102,8 +102,7 @@ class Running:
             return requested_ending(leases.stop_requests(session, self.lease))
 
     def end(self, reason: EndReason, error: str | None = None) -> Status:
-        with self.sessions.begin() as session:
-            return leases.end(session, self.lease, reason, error=error)
+        return write(self.sessions, leases.end, self.lease, reason, error=error)
 
 
 def warned(sessions: Sessions, **fields: Any) -> Running:

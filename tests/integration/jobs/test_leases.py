@@ -29,8 +29,7 @@ def test_a_placement_launches_the_job_and_leases_shares_of_several_hosts_in_the_
         job_rows.a_host(sessions, name, slots=3)
     job_id = job_rows.a_job(sessions, gpus=4)
     both = Placement(job_id, (Share("hb", (2, 0), ("A100", "H100")), Share("ha", (0, 1), ("cpu", "cpu"))), due_s=60.0)
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, [both], lease_s=60)
+    (lease,) = write(sessions, placing.place, [both], lease_s=60)
     job, attempt = job_rows.the_job(sessions, job_id), job_rows.the_attempt(sessions, lease)
     assert (job.status, job.attempt, job.not_before) == (Status.LAUNCHING, 1, None)
     assert (attempt.number, attempt.host, attempt.gpus, str(attempt.token)) == (1, "hb", 4, lease.token)
@@ -56,8 +55,7 @@ def test_only_the_possible_ones_of_several_placements_are_made(sessions: Session
     # free; of a cancelled job; of a paused one; taken by the first; one held
     slots = [(0, 1), (2, 3), (4, 5), (1, 2), (6, 7)]
     placements = [Placement(job_id, (Share("ha", of),)) for job_id, of in zip(jobs, slots, strict=True)]
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, placements, lease_s=60)
+    (lease,) = write(sessions, placing.place, placements, lease_s=60)
     assert lease.job_id == jobs[0]
     assert job_rows.holders(sessions) == [lease.attempt_id] * 2 + [None] * 5 + [held_lease.attempt_id]
     assert job_rows.count(sessions, Attempt) == 2
@@ -243,8 +241,7 @@ def test_a_quarantined_slot_is_free_again_only_by_its_release(sessions: Sessions
 
 
 def end(sessions: Sessions, lease: Lease, reason: EndReason, **values: object) -> Status:
-    with sessions.begin() as session:
-        return leases.end(session, lease, reason, **values)  # type: ignore[arg-type]
+    return write(sessions, leases.end, lease, reason, **values)  # type: ignore[arg-type]
 
 
 def launch_again(sessions: Sessions, old: Lease) -> Lease:

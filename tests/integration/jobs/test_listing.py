@@ -25,6 +25,7 @@ from jobs.model.states import Status
 from jobs.model.where import parsed as condition
 from tests.integration.api.starting_rows import START, seconds
 from tests.integration.jobs.paging import JOBS, LABEL, METRIC, analyzed, every_id, plan_of, store_jobs
+from tests.integration.jobs.writing import change
 
 COUNT = 200
 FAILED, SUCCEEDED, QUEUED = Status.FAILED, Status.SUCCEEDED, Status.QUEUED
@@ -197,8 +198,7 @@ def test_the_first_and_late_pages_are_found_by_an_index(
 
 
 def test_the_few_jobs_that_are_not_archived_are_found_by_an_index(many: Sessions, engine: Engine) -> None:
-    with many.begin() as session:
-        session.execute(text("UPDATE jobs SET archived = id NOT IN (SELECT id FROM jobs ORDER BY created_at LIMIT 30)"))
+    change(many, text("UPDATE jobs SET archived = id NOT IN (SELECT id FROM jobs ORDER BY created_at LIMIT 30)"))
     analyzed(engine)
     for archived, index in ((False, "ix_jobs_not_archived"), (True, "ix_jobs_archived")):
         plan, rows = plan_of(many, engine, ListQuery(JobFilter(archived=archived), limit=10))
@@ -242,15 +242,13 @@ def test_a_search_finds_jobs_by_id_name_owner_data_network_and_labels(
 
 
 def test_a_search_finds_a_new_job_by_non_ascii_letters_in_any_case(stored: Sessions) -> None:
-    with stored.begin() as session:
-        session.execute(text("UPDATE jobs SET name = 'ÄÖ-Ñ' WHERE id = '000000007919'"))
+    change(stored, text("UPDATE jobs SET name = 'ÄÖ-Ñ' WHERE id = '000000007919'"))
     for search in ("äö", "Äö-ñ"):
         assert every_id(stored, JobFilter(search=search), "-created_at", limit=500) == ["000000007919"]
 
 
 def test_a_search_over_too_many_jobs_is_refused(many: Sessions, monkeypatch: pytest.MonkeyPatch) -> None:
-    with many.begin() as session:
-        session.execute(text("UPDATE job_texts SET text = repeat(text, 200)"))
+    change(many, text("UPDATE job_texts SET text = repeat(text, 200)"))
     monkeypatch.setattr(text_search, "SEARCH_LIMIT_S", 0.001)
     with many() as session, pytest.raises(TooMuchToSearch):
         list_jobs(session, ListQuery(JobFilter(search="nobody")))
@@ -275,8 +273,7 @@ def test_no_job_is_seen_twice_while_others_are_added(stored: Sessions) -> None:
 
 def test_a_cursor_of_several_fields_is_of_this_order_only_and_may_hold_long_texts(stored: Sessions) -> None:
     names = [f"label.{letter}" for letter in "abcd"]
-    with stored.begin() as session:
-        session.execute(update(Job).values(labels={name[-1]: '\\"😀' * 100 for name in names}))
+    change(stored, update(Job).values(labels={name[-1]: '\\"😀' * 100 for name in names}))
     order = ",".join(names)
     with stored() as session:
         page = list_jobs(session, ListQuery(JobFilter(), order, 1))

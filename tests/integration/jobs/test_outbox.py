@@ -23,6 +23,7 @@ from jobs.people.project_admission import Applicant
 from jobs.people.tokens import store_token
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.test_races import at_once
+from tests.integration.jobs.writing import write
 
 
 def a_webhook(
@@ -42,8 +43,7 @@ def a_webhook(
 
 
 def end_studies(sessions: Sessions) -> list[str]:
-    with sessions.begin() as session:
-        return outbox.end_studies(session)
+    return write(sessions, outbox.end_studies)
 
 
 def stored_deliveries(sessions: Sessions) -> list[tuple[str, str, str]]:
@@ -53,8 +53,7 @@ def stored_deliveries(sessions: Sessions) -> list[tuple[str, str, str]]:
 
 
 def claim(sessions: Sessions, *, lease_s: float = 60, besides: Sequence[str] = ()) -> Claimed | None:
-    with sessions.begin() as session:
-        return outbox.claim(session, lease_s=lease_s, besides=besides)
+    return write(sessions, outbox.claim, lease_s=lease_s, besides=besides)
 
 
 def claimed_end(sessions: Sessions) -> Claimed:
@@ -66,8 +65,7 @@ def claimed_end(sessions: Sessions) -> Claimed:
 
 
 def settle(sessions: Sessions, claimed: Claimed, answer: Answer) -> Verdict | None:
-    with sessions.begin() as session:
-        return outbox.settle(session, claimed, answer, jitter=0)
+    return write(sessions, outbox.settle, claimed, answer, jitter=0)
 
 
 def messages(sessions: Sessions) -> list[dict[str, Any]]:
@@ -124,8 +122,7 @@ def test_the_cancel_of_a_study_sends_the_end_of_every_job_and_then_of_the_study_
     webhook = a_webhook(sessions)
     study_id, job_ids = job_rows.a_study(sessions, jobs=3)
     assert end_studies(sessions) == []
-    with sessions.begin() as session:
-        control.request_cancel(session, study_id)
+    write(sessions, control.request_cancel, study_id)
     assert end_studies(sessions) == [study_id]
     assert end_studies(sessions) == []
     deliveries = stored_deliveries(sessions)
@@ -135,8 +132,7 @@ def test_the_cancel_of_a_study_sends_the_end_of_every_job_and_then_of_the_study_
         control.resume(resuming, study_id, by=Applicant("ada"))
         assert end_studies(sessions) == []
     assert end_studies(sessions) == []
-    with sessions.begin() as session:
-        control.request_cancel(session, study_id)
+    write(sessions, control.request_cancel, study_id)
     assert end_studies(sessions) == [study_id]
     assert stored_deliveries(sessions).count((webhook, STUDY_ENDED, study_id)) == 2
 
@@ -227,8 +223,7 @@ def test_a_delivery_of_a_webhook_disabled_meanwhile_is_not_tried_again(sessions:
         store.set_disabled(session, session.get_one(Webhook, webhook), True)
     assert settle(sessions, claimed, Answer(503)) is None
     assert state(sessions, webhook) == (True, ["the webhook was disabled"])
-    with sessions.begin() as session:  # written by an end that did not see it disabled
-        outbox.add_ping(session, webhook)
+    write(sessions, outbox.add_ping, webhook)  # written by an end that did not see it disabled
     assert claim(sessions) is None
     assert state(sessions, webhook)[1] == ["the webhook was disabled", "the webhook was disabled or deleted"]
 
@@ -245,8 +240,7 @@ def test_a_deleted_webhook_loses_its_secret_and_is_later_removed_with_its_delive
         session.execute(update(WebhookDelivery).values(created_at=func.now() - timedelta(days=31)))
         session.execute(update(Webhook).values(deleted_at=Webhook.deleted_at - timedelta(days=31)))
     for _ in range(3):
-        with sessions.begin() as session:
-            outbox.remove_old(session, keep_days=30)
+        write(sessions, outbox.remove_old, keep_days=30)
     with sessions() as session:
         assert session.scalars(select(Webhook.id)).all() == [remaining]
         assert session.scalars(select(WebhookDelivery.webhook_id)).all() == [remaining]  # it still waits
@@ -256,8 +250,7 @@ def test_a_deleted_webhook_loses_its_secret_and_is_later_removed_with_its_delive
 def some_mail(sessions: Sessions, owner: str = "me") -> str:
     """A webhook that sends mail, and a ping for it."""
     webhook_id = a_webhook(sessions, owner=owner, url="mailto:a@example.org", format_="mail")
-    with sessions.begin() as session:
-        outbox.add_ping(session, webhook_id)
+    write(sessions, outbox.add_ping, webhook_id)
     return webhook_id
 
 
@@ -267,8 +260,7 @@ def test_mail_beyond_that_of_an_hour_waits_for_the_next_one(sessions: Sessions) 
     of_another = some_mail(sessions, "another")
 
     def claim_mail() -> Claimed | None:
-        with sessions.begin() as session:
-            return outbox.claim(session, lease_s=3600, mails_per_hour=2)
+        return write(sessions, outbox.claim, lease_s=3600, mails_per_hour=2)
 
     claimed = [one for one in iter(claim_mail, None) if one.webhook_id != of_another]
     assert len(claimed) == 2

@@ -16,6 +16,7 @@ from jobs.telemetry import ingest
 from jobs.telemetry.ingest import LogRow
 from tests.integration.api.starting_rows import seconds
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from worker.retention import Retention
 
 
@@ -47,8 +48,7 @@ def line_counts(sessions: Sessions) -> dict[str, int]:
 def test_old_log_lines_are_removed_in_batches_and_the_job_records_it(sessions: Sessions) -> None:
     old = [a_job_with_logs(sessions, days_ago=31), a_job_with_logs(sessions, days_ago=99, lines=12_000)]
     young, running = a_job_with_logs(sessions, days_ago=29), job_rows.a_job_that_is(sessions, Status.RUNNING)
-    with sessions.begin() as session:
-        ingest.store_logs(session, [LogRow(running, 1, 0, seconds(-(10**8)), "an old line")])
+    write(sessions, ingest.store_logs, [LogRow(running, 1, 0, seconds(-(10**8)), "an old line")])
     before = job_rows.the_job(sessions, old[0])
     assert remove_logs(sessions) == 3
 
@@ -108,24 +108,21 @@ def test_hosts_that_are_lost_for_long_are_forgotten_with_their_slots(sessions: S
 def test_a_host_is_not_forgotten_while_an_attempt_is_live_or_a_slot_in_quarantine(sessions: Sessions) -> None:
     job_rows.a_host(sessions, "hb")
     lease = job_rows.a_running_attempt(sessions)
-    with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.host == "hb", Slot.index == 0).values(attempt_id=lease.attempt_id))
+    change(sessions, update(Slot).where(Slot.host == "hb", Slot.index == 0).values(attempt_id=lease.attempt_id))
     for name in ("ha", "hb"):
         job_rows.host_went_silent(sessions, name, for_s=86400 * 30)
     assert forget(sessions) == set()
     with sessions.begin() as session:  # nothing of the attempt, which is led elsewhere, is on it any more
         session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=None))
     assert forget(sessions) == {"hb"}
-    with sessions.begin() as session:
-        session.execute(update(Slot).values(attempt_id=None))
+    change(sessions, update(Slot).values(attempt_id=None))
     assert forget(sessions) == set()  # its supervisor may still write
     with sessions.begin() as session:
         session.execute(update(Slot).values(attempt_id=lease.attempt_id))
         leases.end(session, lease, EndReason.HOST_LOST)
         leases.quarantine(session, lease.attempt_id, host="ha")
     assert forget(sessions) == set()
-    with sessions.begin() as session:
-        session.execute(update(Slot).values(quarantined_at=None))
+    change(sessions, update(Slot).values(quarantined_at=None))
     assert forget(sessions) == {"ha"}  # its slots are still leased: no agent there releases them
     assert job_rows.the_attempt(sessions, lease).host == "ha"
 

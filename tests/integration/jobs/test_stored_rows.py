@@ -38,6 +38,7 @@ from jobs.telemetry.ingest import (
 from jobs.telemetry.sampled_metrics import HOST_METRICS, SLOT_METRICS, SampledMetric
 from tests.integration.api.starting_rows import seconds
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import write
 
 _SETTINGS = settings(
     max_examples=15,
@@ -158,8 +159,7 @@ def test_a_value_that_cannot_be_stored_fails_its_batch_and_the_connection_stays(
     rows = [MetricRow("j", "loss", 0, step, 1, 1, seconds(step), 1.0) for step in (1, 2)]
     with pytest.raises((TypeError, psycopg.Error)), sessions.begin() as session:
         store_points(session, [*rows, rows[0]._replace(**wrong)])
-    with sessions.begin() as session:  # on the same connection
-        store_points(session, rows)
+    write(sessions, store_points, rows)  # on the same connection
     with sessions() as session:
         assert len(_rows(session, MetricPoint, job_id="j")) == 2
 
@@ -218,8 +218,7 @@ def points(sessions: Sessions) -> list[tuple[int, float]]:
 
 
 def test_log_lines_are_stored_unchanged_and_in_order(sessions: Sessions) -> None:
-    with sessions.begin() as session:
-        store_logs(session, [LogRow("j", 1, 0, AT, line) for line in ODD])
+    write(sessions, store_logs, [LogRow("j", 1, 0, AT, line) for line in ODD])
     with sessions() as session:
         assert list(session.scalars(select(LogLine.text).order_by(LogLine.id))) == ODD
 
@@ -254,7 +253,6 @@ def test_a_lost_connection_raises_operational_error(sessions: Sessions) -> None:
 
     with pytest.raises(OperationalError):
         cut_off()
-    with sessions.begin() as session:  # the next one takes a new connection
-        store_metrics(session, [point(2)])
+    write(sessions, store_metrics, [point(2)])  # the next one takes a new connection
     assert points(sessions) == [(2, 1.0)]
     assert job_rows.count(sessions, MetricPoint) == 1

@@ -20,6 +20,7 @@ from jobs.model.states import EndReason, Status
 from jobs.scheduling.account_rows import used_by_accounts
 from tests.integration.jobs import job_rows
 from tests.integration.jobs.test_races import at_once
+from tests.integration.jobs.writing import change, write
 from tests.waiting import until
 
 HOUR_S = 3600.0
@@ -39,8 +40,7 @@ def end(sessions: Sessions, lease: Lease, reason: EndReason = EndReason.COMPLETE
 
 
 def release(sessions: Sessions, lease: Lease) -> None:
-    with sessions.begin() as session:
-        leases.release(session, lease.attempt_id)
+    write(sessions, leases.release, lease.attempt_id)
 
 
 def held_slot_s(sessions: Sessions, *held: Lease) -> float:
@@ -114,8 +114,7 @@ def test_a_preempted_job_keeps_its_level_in_the_queue_and_rises_by_all_its_attem
     assert sum(hours(sessions).values()) == whole
     assert job.slot_seconds == whole
     release(sessions, second)
-    with sessions.begin() as session:
-        session.execute(update(Job).values(level=5, not_before=None))
+    change(sessions, update(Job).values(level=5, not_before=None))
     end(sessions, placed(sessions, job_id, held_s=10, slots=(2, 3)), EndReason.PREEMPTED)
     assert levels(sessions, [job_id]) == [5], "a level never falls"
 
@@ -130,8 +129,7 @@ def test_the_waiting_jobs_of_a_study_get_the_level_of_all_of_it(sessions: Sessio
     end(sessions, running, EndReason.PREEMPTED)  # 2400 slot-seconds in all, 1200 by each
     assert levels(sessions, [first, second, *waiting, other]) == [0, 1, 1, 1, 0]
     spec = spec_from(job_rows.SPEC | {"batch_size": 32})
-    with sessions.begin() as session:
-        joined = write_jobs(session, [(spec, resolve_plan(spec, None), StudyPlace(study_id, 4, 1, {}))], owner="me")
+    joined = write(sessions, write_jobs, [(spec, resolve_plan(spec, None), StudyPlace(study_id, 4, 1, {}))], owner="me")
     assert levels(sessions, joined) == [1], "also those that join it later"
 
 
@@ -152,8 +150,7 @@ def test_concurrent_ends_in_one_study_lose_nothing(sessions: Sessions) -> None:
     _, job_ids = job_rows.a_study(sessions, jobs=8)
     waiting = job_ids[4:]
     for _ in range(5):
-        with sessions.begin() as session:
-            session.execute(update(Job).values(not_before=None))
+        change(sessions, update(Job).values(not_before=None))
         held = [
             placed(sessions, job_id, held_s=300, slots=(2 * place, 2 * place + 1))
             for place, job_id in enumerate(job_ids[:4])

@@ -21,6 +21,7 @@ from jobs.runtime.prices import Prices
 from jobs.scheduling.quotas import quotas_of
 from jobs.views.usage import Period, UsageKey, UsageReport, UsageRow
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 
 Span = tuple[str, str | None]
 PROJECT, USER, HOST, DEVICE = UsageKey
@@ -70,8 +71,7 @@ def hours(report: UsageReport) -> dict[str, float]:
 
 
 def a_project(sessions: Sessions, name: str) -> None:
-    with sessions.begin() as session:
-        projects.create(session, name)
+    write(sessions, projects.create, name)
 
 
 def test_a_day_and_a_month_have_their_part_of_an_attempt(sessions: Sessions) -> None:
@@ -180,8 +180,7 @@ def test_attempts_of_earlier_versions_have_the_devices_that_their_slots_have_now
 
 def test_imported_runs_do_not_count(sessions: Sessions) -> None:
     job_id = a_job_with(sessions, ("2025-05-01T00:00", "2025-05-01T01:00"))
-    with sessions.begin() as session:
-        session.execute(update(Job).values(run_id="x"))
+    change(sessions, update(Job).values(run_id="x"))
     assert read(sessions, "2025-05-01", "2025-05-01").total.jobs == 0
     delete(sessions, job_id)
     assert read(sessions, "2025-05-01", "2025-05-01").total.jobs == 0
@@ -244,8 +243,7 @@ def test_deleted_and_moved_studies_stay_in_the_usage(sessions: Sessions) -> None
 
 def live_attempt(sessions: Sessions, since: datetime, **fields: Any) -> Lease:
     lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, **fields))
-    with sessions.begin() as session:
-        session.execute(update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=since))
+    change(sessions, update(Attempt).where(Attempt.id == lease.attempt_id).values(created_at=since))
     return lease
 
 
@@ -271,8 +269,7 @@ def test_a_months_usage_is_that_of_the_projects_quota(sessions: Sessions, days: 
     for name in "abcd":
         lease = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision"), host=name)
         held.append(lease)
-    with sessions.begin() as session:
-        session.execute(update(Attempt).values(created_at=since))
+    change(sessions, update(Attempt).values(created_at=since))
     _, *ending = held
     for lease in ending:
         job_rows.end_attempt(sessions, lease)

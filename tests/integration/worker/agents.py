@@ -14,6 +14,7 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import write
 from worker.agent import Agent
 from worker.attempt.launcher import Launcher
 from worker.attempt.paths import AttemptPaths, paths_of
@@ -48,8 +49,7 @@ def agent_of(
 
 
 def set_supervisor(sessions: Sessions, lease: Lease, process: ProcessId) -> None:
-    with sessions.begin() as session:
-        leases.record_supervisor(session, lease, process)
+    write(sessions, leases.record_supervisor, lease, process)
 
 
 def supervised_by(sessions: Sessions, process: ProcessId) -> Lease:
@@ -77,8 +77,7 @@ def claimed_over(sessions: Sessions, *names: str) -> Lease:
     for name in names:
         job_rows.a_host(sessions, name, slots=1)
     placement = Placement(job_rows.a_job(sessions, gpus=len(names)), tuple(Share(name, (0,)) for name in names))
-    with sessions.begin() as session:
-        (lease,) = placing.place(session, [placement], lease_s=60)
+    (lease,) = write(sessions, placing.place, [placement], lease_s=60)
     return claimed(sessions, lease)
 
 

@@ -21,6 +21,7 @@ from jobs.runtime.processes import ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from jobs.scheduling import hosts, registration
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import write
 from tests.integration.worker.agents import (
     MakeAgent,
     agent_of,
@@ -218,8 +219,7 @@ def test_a_lease_that_is_over_by_a_set_clock_can_still_be_renewed(
     agent.reconcile()
     assert job_rows.the_attempt(sessions, lease).ended_at is None
     if renewed:
-        with sessions.begin() as session:
-            leases.renew(session, lease, lease_s=60)
+        write(sessions, leases.renew, lease, lease_s=60)
     agent._in_contact_since = -agent._settings.lease_s
     agent.reconcile()
     assert (job_rows.the_attempt(sessions, lease).ended_at is None) == renewed
@@ -243,8 +243,7 @@ def test_a_pause_before_a_restart_ends_when_the_clock_is_set_back(
 
 
 def beat(sessions: Sessions) -> None:
-    with sessions.begin() as session:
-        registration.beat(session, "ha")
+    write(sessions, registration.beat, "ha")
 
 
 def test_a_host_that_was_lost_does_not_come_back_when_the_clock_is_set_back(

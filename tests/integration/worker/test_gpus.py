@@ -24,6 +24,7 @@ from jobs.model.states import EndReason
 from jobs.scheduling import registration
 from jobs.scheduling.registration import SlotInfo
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import write
 from tests.integration.worker.samples import MakeSampler, stored_host_samples, stored_samples
 from worker.host import gpus as gpus_module
 from worker.host.gpus import LOST, GpuReading, find_gpus, is_in_use, is_lost
@@ -261,8 +262,7 @@ def test_a_change_of_a_locked_row_is_told_again(sessions: Sessions, sampling: Sa
 
 def test_a_slot_that_is_offered_no_more_is_retired(sessions: Sessions, make_sampler: MakeSampler, cards: Cards) -> None:
     register_gpus(sessions, cards, "ww")
-    with sessions.begin() as session:
-        registration.register(session, "ha", {}, [SlotInfo(0, "gpu", "gpu", "GPU-00")])
+    write(sessions, registration.register, "ha", {}, [SlotInfo(0, "gpu", "gpu", "GPU-00")])
     make_sampler().sample()
     assert [slot.retired_at is None for slot in job_rows.the_slots(sessions)] == [True, False]
     assert [slot.reading is None for slot in job_rows.the_slots(sessions)] == [False, True]
@@ -323,12 +323,10 @@ def test_a_free_card_on_which_a_process_computes_is_in_use_by_others_until_it_is
     cards("wwpu")
     sampler.sample()
     assert in_use_by_others(sessions) == [False, False, False, False]
-    with sessions.begin() as session:
-        leases.end(session, lease, EndReason.RANK_FAILED, backoff_s=100)
+    write(sessions, leases.end, lease, EndReason.RANK_FAILED, backoff_s=100)
     sampler.sample()
     assert in_use_by_others(sessions) == [False] * 4  # the ended attempt still holds its slot
-    with sessions.begin() as session:
-        leases.release(session, lease.attempt_id)
+    write(sessions, leases.release, lease.attempt_id)
     sampler.sample()
     assert in_use_by_others(sessions) == [False] * 4  # the card may have been read before the slot was released
     sampler.sample()

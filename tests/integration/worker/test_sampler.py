@@ -18,6 +18,7 @@ from jobs.model.records import CheckpointSaved, EpochEnded, RankEpochEnded, Rank
 from jobs.model.states import EndReason
 from jobs.runtime.processes import mark_of
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.conftest import Start
 from tests.integration.worker.samples import MakeSampler, step_line, stored_host_samples, stored_samples
 from tests.waiting import until
@@ -48,8 +49,7 @@ def test_each_leased_slot_gets_a_row_with_the_newest_step(sessions: Sessions, st
     job_rows.an_attempt(sessions, job_rows.a_job(sessions), host="hb")
     start_ranks(start, lease)
     assert sampler.sample() == 2
-    with sessions.begin() as session:
-        touch(session, lease.job_id, progress={"step": 41, "epoch": 3})
+    write(sessions, touch, lease.job_id, progress={"step": 41, "epoch": 3})
     assert sampler.sample() == 2
     rows = stored_samples(sessions)
     assert [(row.job_id, row.attempt, row.rank, row.host, row.slot, row.step, row.epoch) for row in rows] == [
@@ -75,8 +75,7 @@ def test_slots_of_a_mirrored_job_share_what_its_rank_uses(sessions: Sessions, st
 
 def test_the_step_in_a_file_comes_before_stored_progress(sessions: Sessions, sampler: Sampler, tmp_path: Path) -> None:
     lease = job_rows.a_running_attempt(sessions)
-    with sessions.begin() as session:
-        touch(session, lease.job_id, progress={"step": 40, "epoch": 2})
+    write(sessions, touch, lease.job_id, progress={"step": 40, "epoch": 2})
     sampler.sample()
     write_step(paths_of(tmp_path, lease.job_id, lease.number), 0, 57, 3)
     sampler.sample()
@@ -88,8 +87,7 @@ def test_the_step_in_a_file_comes_before_stored_progress(sessions: Sessions, sam
 def test_a_member_reads_steps_from_its_own_file(sessions: Sessions, make_sampler: MakeSampler, tmp_path: Path) -> None:
     job_rows.a_host(sessions, "hb", slots=1)
     lease = job_rows.a_running_attempt(sessions)
-    with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.host == "hb").values(attempt_id=lease.attempt_id, rank=2))
+    change(sessions, update(Slot).where(Slot.host == "hb").values(attempt_id=lease.attempt_id, rank=2))
     paths, sampler = paths_of(tmp_path, lease.job_id, lease.number), make_sampler(host="hb")
     sampler.sample()
     write_step(paths, 2, 1, 1)  # the lead's copy, if the folder is shared

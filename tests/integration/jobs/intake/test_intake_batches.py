@@ -28,6 +28,7 @@ from tests.integration.jobs.intake.rank_files import (
     write_log,
 )
 from tests.integration.jobs.test_outbox import a_webhook
+from tests.integration.jobs.writing import change
 from worker.attempt.leftovers import store_leftovers
 from worker.attempt.paths import AttemptPaths
 
@@ -91,16 +92,14 @@ def test_a_batch_that_failed_is_stored_whole_and_alerts_once_the_next_time(
     a_webhook(sessions, events=[JOB_ALERT])
     write(paths, 0, rank_started(0), step_ended(1), Alerted(at=100.0, level="info", title="slow"))
     write_log(paths, 0, b"one\n")
-    with sessions.begin() as session:
-        session.execute(text(f"ALTER TABLE {table} RENAME TO away"))
+    change(sessions, text(f"ALTER TABLE {table} RENAME TO away"))
     with pytest.raises((psycopg.ProgrammingError, ProgrammingError)):
         intake.store_new()
     job = job_rows.the_job(sessions, lease.job_id)
     assert (job.status, job.alerts) == (Status.LAUNCHING, 0)
     assert job_rows.the_attempt(sessions, lease).offsets == {}
     history = job_rows.kinds(sessions, lease.job_id)
-    with sessions.begin() as session:
-        session.execute(text(f"ALTER TABLE away RENAME TO {table}"))
+    change(sessions, text(f"ALTER TABLE away RENAME TO {table}"))
     assert intake.store_new()
     assert stored_losses(sessions) == [(0, 1)]
     assert (0, "one") in log_lines(sessions)

@@ -22,6 +22,7 @@ from jobs.lifecycle.store import locked_job
 from jobs.model.states import EndReason, EventKind
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change
 from tests.integration.worker.copies.runs import Run, a_script_run, copy_until, is_checkpoint, started
 from tests.waiting import until
 from worker.copies import artifact_copies, copying
@@ -123,8 +124,7 @@ def test_what_an_attempt_left_is_copied_once_and_the_next_attempt_too(
     copy_until(copier, run.is_all_copied, "all")
     assert run.copied() == {(1, 10)}
     assert artifacts_in(run) == {"name with 'quotes' and ü?.txt": b"x", "tensorboard/events": b"e" * 1000}
-    with run.sessions.begin() as session:
-        session.execute(update(Attempt).values(copied_at=None))
+    change(run.sessions, update(Attempt).values(copied_at=None))
     with monkeypatch.context() as patch:
         patch.setattr(Store, "upload", lambda *_, **__: pytest.fail("it is there already"))
         run.copy()
@@ -257,8 +257,7 @@ def test_after_a_copy_no_job_that_runs_is_copied_for_a_while(
     run.end()
     copy_until(copier, run.is_all_copied, "what the job that ended left")
     assert run.copied() == {(1, 10), (1, 20)}
-    with sessions.begin() as session:
-        session.execute(update(JobEvent).values(at=JobEvent.at - timedelta(hours=1)))
+    change(sessions, update(JobEvent).values(at=JobEvent.at - timedelta(hours=1)))
     monkeypatch.setattr(Rest, "is_on", False)
     copy_until(copier, other.copied, "a copy after the rest")
     assert not run.events(EventKind.COPIES_BEHIND) + other.events(EventKind.COPIES_BEHIND)

@@ -12,6 +12,7 @@ from jobs.data import samples, uploads, versions
 from jobs.db.tables import DatasetVersion, Upload
 from tests.archives import chips, tar_of, write_files, zip_of
 from tests.full_disks import make_read_only, small_disk
+from tests.integration.jobs.writing import change
 from tests.integration.worker.datasets.dataset_rows import Desk
 from worker.datasets.folders import OldDatasets
 
@@ -118,8 +119,7 @@ def test_unneeded_datasets_and_uploads_are_removed_and_the_rest_stays(desk: Desk
     assert strange.exists()  # no row is known of it
     archive = desk.settings.datasets / uploads.FOLDER / (desk.row(invalid_row).upload_id or "")
     assert archive.exists()
-    with desk.sessions.begin() as session:
-        session.execute(update(Upload).values(touched_at=func.now() - timedelta(days=2)))
+    change(desk.sessions, update(Upload).values(touched_at=func.now() - timedelta(days=2)))
     assert not old.remove_some()
     assert not archive.exists()
     assert {desk.row(row_id).status for row_id in (first, second)} == {"ready"}
@@ -128,8 +128,7 @@ def test_unneeded_datasets_and_uploads_are_removed_and_the_rest_stays(desk: Desk
 def test_an_archive_on_a_read_only_disk_ends_no_pass(desk: Desk) -> None:
     with small_disk(desk.settings.datasets) as disk:
         upload_id = desk.row(desk.upload(zip_of({"a": b"x"}))).upload_id or ""
-        with desk.sessions.begin() as session:
-            session.execute(update(Upload).values(touched_at=func.now() - timedelta(days=2), removed_at=func.now()))
+        change(desk.sessions, update(Upload).values(touched_at=func.now() - timedelta(days=2), removed_at=func.now()))
         make_read_only(disk)
         assert not OldDatasets(desk.sessions, desk.settings.model_copy(update={"keep_uploads_days": 1})).remove_some()
         assert (disk / uploads.FOLDER / upload_id).exists()

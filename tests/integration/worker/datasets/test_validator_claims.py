@@ -22,6 +22,7 @@ from jobs.db.tables import DatasetVersion
 from jobs.scheduling.registration import register
 from tests.archives import chips, write_files, zip_of
 from tests.full_disks import fill_up, small_disk, use_up_files
+from tests.integration.jobs.writing import change
 from tests.integration.worker.datasets.dataset_rows import Desk
 from tests.waiting import until
 from worker.datasets.validator import Validator, validators_of
@@ -29,8 +30,7 @@ from worker.datasets.validator import Validator, validators_of
 
 def claims_are_over(desk: Desk) -> None:
     """Let the time of all claims and rests pass."""
-    with desk.sessions.begin() as session:
-        session.execute(update(DatasetVersion).values(claimed_until=func.now() - timedelta(seconds=1)))
+    change(desk.sessions, update(DatasetVersion).values(claimed_until=func.now() - timedelta(seconds=1)))
 
 
 def test_a_host_without_the_files_leaves_the_version_to_other_hosts(desk: Desk) -> None:
@@ -165,8 +165,7 @@ def test_a_killed_worker_ends_its_inspector_and_another_worker_takes_over(desk: 
     until(lambda: not Path(f"/proc/{inspector}").exists(), what="the end of that process")
     mine = desk.another()
     assert not mine.validate_one()  # the claim of the dead worker still holds for a while
-    with desk.sessions.begin() as session:
-        session.execute(update(DatasetVersion).values(source="d"))
+    change(desk.sessions, update(DatasetVersion).values(source="d"))
     claims_are_over(desk)
     write_files(desk.data / "d", chips(2))
     assert mine.validate_one()

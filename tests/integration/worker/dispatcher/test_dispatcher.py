@@ -15,6 +15,7 @@ from jobs.runtime.hints import host_queue
 from jobs.runtime.settings import Settings
 from jobs.scheduling import draining
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, live_leases, placed_jobs, standing
 from tests.waiting import until
 from worker.attempt.launcher import Launcher
@@ -135,8 +136,7 @@ def test_an_attempt_on_an_unhealthy_gpu_makes_no_room(sessions: Sessions, dispat
     job_rows.a_mixed_host(sessions, "ha", A100, A100)
     low = job_rows.a_job(sessions, gpus=2, priority=10)
     assert dispatcher.run() == 1
-    with sessions.begin() as session:
-        session.execute(update(Slot).where(Slot.index == 0).values(unhealthy="it is off the bus"))
+    change(sessions, update(Slot).where(Slot.index == 0).values(unhealthy="it is off the bus"))
     two = job_rows.a_job(sessions, gpus=2, priority=90)
     assert dispatcher.run() == 0
     (lease,) = live_leases(sessions)
@@ -154,8 +154,7 @@ def test_jobs_for_either_device_wait_while_a_gpu_host_is_lost(sessions: Sessions
     assert dispatcher.run() == 0
     reason = "needs 1 gpu slot; no live host has such slots (lost: lost); device: cpu would use CPU slots"
     assert standing(sessions, waiting).reason == reason
-    with sessions.begin() as session:
-        draining.forget(session, "lost", host_timeout_s=60)
+    write(sessions, draining.forget, "lost", host_timeout_s=60)
     assert dispatcher.run() == 1
 
 
@@ -171,8 +170,7 @@ def test_a_job_stored_by_an_older_version_takes_any_gpus(sessions: Sessions, dis
 def test_many_dispatchers_lease_no_slot_twice(sessions: Sessions, make_dispatcher: MakeDispatcher) -> None:
     for host, slots in (("ha", 10), ("hb", 10)):  # the others leave some free, which a quota alone keeps from vision
         job_rows.a_host(sessions, host, slots=slots)
-    with sessions.begin() as session:
-        projects.create(session, "vision", max_slots=3)
+    write(sessions, projects.create, "vision", max_slots=3)
     dispatchers = [make_dispatcher() for _ in range(8)]
     of_vision = {job_rows.a_job(sessions, gpus=1 + number % 3, project="vision") for number in range(12)}
     waiting = of_vision | {job_rows.a_job(sessions, gpus=1 + number % 3) for number in range(6)}

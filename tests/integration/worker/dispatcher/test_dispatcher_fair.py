@@ -12,6 +12,7 @@ from jobs.lifecycle.store import pause
 from jobs.model.states import EndReason
 from jobs.people import projects
 from tests.integration.jobs import code_rows, job_rows
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.dispatcher.live_attempts import MakeDispatcher, began, live_leases, placed_jobs, standing
 from worker.dispatcher import Dispatcher
 
@@ -95,8 +96,7 @@ def test_these_attempts_are_left_undisturbed(
     began(sessions, live_leases(sessions)[0], ago_s=7300, **of_attempt)
     if "code" in of_job:
         of_job = {"code": code_rows.an_archive(sessions, b"code")}
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == job_id).values({"level": 0} | of_job))
+    change(sessions, update(Job).where(Job.id == job_id).values({"level": 0} | of_job))
     job_rows.a_job(sessions, gpus=1)
     dispatcher.run()
     assert asked(sessions) == {}
@@ -133,8 +133,7 @@ def test_usage_of_the_past_counts_less_and_less(sessions: Sessions, make_dispatc
 def test_paused_jobs_of_others_take_no_share(sessions: Sessions, dispatcher: Dispatcher) -> None:
     job_rows.a_host(sessions, slots=1)
     for owner in ("ben", "cara", "dan"):
-        with sessions.begin() as session:
-            pause(session, job_rows.a_job(sessions, owner=owner, gpus=1))
+        write(sessions, pause, job_rows.a_job(sessions, owner=owner, gpus=1))
     for _ in range(2):
         job_rows.a_job(sessions, owner="ann", gpus=1)
     dispatcher.run()
@@ -167,8 +166,7 @@ def test_a_clock_that_was_set_stops_no_pass(sessions: Sessions, make_dispatcher:
     began(sessions, ended, ago_s=3600)
     job_rows.end_attempt(sessions, ended)
     began(sessions, going_on, ago_s=86_400 * days)
-    with sessions.begin() as session:
-        session.execute(update(UsageHour).values(hour=UsageHour.hour - timedelta(days=days)))
+    change(sessions, update(UsageHour).values(hour=UsageHour.hour - timedelta(days=days)))
     assert dispatcher.run() == 1
 
 

@@ -13,14 +13,14 @@ from jobs.lifecycle import retention, store
 from jobs.model.states import Status
 from jobs.people import projects
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.dispatcher.live_attempts import placed_jobs, standing
 from worker import dispatcher as dispatcher_module
 from worker.dispatcher import Dispatcher
 
 
 def a_project(sessions: Sessions, name: str = "vision", **values: Any) -> None:
-    with sessions.begin() as session:
-        projects.create(session, name, **values)
+    write(sessions, projects.create, name, **values)
 
 
 def storage_gb(sessions: Sessions) -> float:
@@ -33,8 +33,7 @@ def add_usage(sessions: Sessions, project: str, *, hours: float, last_month: boo
     month = datetime.now(UTC).date().replace(day=1)
     if last_month:
         month = (month - timedelta(days=1)).replace(day=1)
-    with sessions.begin() as session:
-        session.execute(insert(ProjectUsage).values(project=project, month=month, slot_seconds=3600 * hours))
+    change(sessions, insert(ProjectUsage).values(project=project, month=month, slot_seconds=3600 * hours))
 
 
 def test_a_project_that_keeps_too_much_waits_until_files_go(sessions: Sessions, dispatcher: Dispatcher) -> None:
@@ -53,8 +52,7 @@ def test_a_project_that_keeps_too_much_waits_until_files_go(sessions: Sessions, 
     assert storage_gb(sessions) == 3
     kept = f"its project vision keeps 3 of 3 GB, the most by job {large} (2 GB)"
     assert standing(sessions, waiting).reason == f"{kept}; it continues when files of jobs are removed"
-    with sessions.begin() as session:
-        artifacts.remove_artifacts(session, large)
+    write(sessions, artifacts.remove_artifacts, large)
     assert dispatcher.run() == 1
     assert placed_jobs(sessions) == [other, waiting]
     assert storage_gb(sessions) == 1

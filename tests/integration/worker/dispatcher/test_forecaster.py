@@ -13,6 +13,7 @@ from jobs.lifecycle.store import pause
 from jobs.runtime.settings import Settings
 from jobs.scheduling.forecast_rows import expected_starts_s, forecast_accuracy
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.dispatcher.live_attempts import began, live_leases, standing
 from worker.dispatcher import Dispatcher
 from worker.forecaster import LOCK, Forecaster
@@ -46,8 +47,7 @@ def test_a_job_starts_when_the_attempt_before_it_says_that_it_ends(
     assert dispatcher.run() == 1
     says(sessions, first, eta_s=500.0)
     second, too_wide, paused = job_rows.a_job(sessions), job_rows.a_job(sessions, gpus=4), job_rows.a_job(sessions)
-    with sessions.begin() as session:
-        pause(session, paused)
+    write(sessions, pause, paused)
     assert dispatcher.run() == 0
     assert starts_s(sessions, second) == {}
     forecaster.once()
@@ -88,8 +88,7 @@ def test_old_forecasts_are_not_shown_and_those_of_waits_without_a_start_are_remo
     forecaster.once()
     expected_s = starts_s(sessions, second, third)
     assert expected_s[second] == 500.0 < expected_s[third]
-    with sessions.begin() as session:
-        session.execute(update(StartForecast).values(shown_until=func.now()))
+    change(sessions, update(StartForecast).values(shown_until=func.now()))
     job_rows.cancel(sessions, third)
     assert starts_s(sessions, second, third) == {}
     forecaster.once()
@@ -106,8 +105,7 @@ def test_jobs_of_a_fair_queue_are_expected_to_take_the_slots_of_long_ones(
     assert dispatcher.run() == 1
     says(sessions, long, eta_s=80_000.0)
     began(sessions, live_leases(sessions)[0], ago_s=400)
-    with sessions.begin() as session:
-        session.execute(update(Job).where(Job.id == long).values(level=1))
+    change(sessions, update(Job).where(Job.id == long).values(level=1))
     new = job_rows.a_job(sessions, owner="ann")
     make_forecaster().once()
     assert 100 < starts_s(sessions, new)[new] < 400

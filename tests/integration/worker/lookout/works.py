@@ -27,6 +27,7 @@ from jobs.scheduling.decisions import Placement, Share
 from jobs.views.data import NewDataset
 from jobs.views.studies import StudySpec
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.agents import dead_process
 from tests.waiting import until
 from worker import lookout as lookout_module
@@ -87,8 +88,7 @@ def rows_about_a_queue_that_is_empty(site: Site) -> Handled:
 
 
 def slots_that_are_kept_for_no_job(site: Site) -> Handled:
-    with site.sessions.begin() as session:
-        session.execute(update(Host).where(Host.name == "hb").values(kept_for=new_id()))
+    change(site.sessions, update(Host).where(Host.name == "hb").values(kept_for=new_id()))
     return lambda: not any(job_rows.reservations(site.sessions).values())
 
 
@@ -132,8 +132,7 @@ def an_attempt_elsewhere_that_nobody_took(site: Site) -> Handled:
 
 
 def a_new_dataset(site: Site) -> Handled:
-    with site.sessions.begin() as session:
-        versions.register(session, NewDataset(name="chips", source="nowhere"), owner="ada")
+    write(site.sessions, versions.register, NewDataset(name="chips", source="nowhere"), owner="ada")
     return lambda: _only(site, DatasetVersion).unseen_by == ["ha"]
 
 

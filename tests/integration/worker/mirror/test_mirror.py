@@ -15,6 +15,7 @@ from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest
 from jobs.telemetry.ingest import SampleRow
 from tests.integration.jobs.job_rows import a_host, a_job, a_running_attempt, an_attempt
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.mirror.training import START, Json, Site
 from worker.outward.mirror import Mirror as Mirroring
 from worker.outward.mirror import mirror_of
@@ -210,8 +211,7 @@ def test_a_deleted_run_does_not_stop_other_runs(site: Site) -> None:
     site.copy()
     assert site.state_of(lease.job_id).touched_at == refused.touched_at  # it has to wait
     for _ in range(9):
-        with site.sessions.begin() as session:
-            session.execute(update(Mirror).values(touched_at=func.now() - timedelta(hours=2)))
+        change(site.sessions, update(Mirror).values(touched_at=func.now() - timedelta(hours=2)))
         site.copy()
     assert site.state_of(lease.job_id).done_at is not None
     assert site.state_of(other_lease.job_id).done_at is None
@@ -232,8 +232,7 @@ def test_an_unreachable_server_changes_nothing(site: Site) -> None:
 
 def test_one_worker_at_a_time_copies(site: Site) -> None:
     lease = site.a_planned_attempt()
-    with site.sessions.begin() as session:
-        request_cancel(session, lease.job_id)
+    write(site.sessions, request_cancel, lease.job_id)
     site.end(lease, EndReason.CANCELLED)
     with site.sessions() as another:
         locked = another.scalar(text("SELECT pg_try_advisory_lock(x'6D6972726F72'::bigint)"))

@@ -16,6 +16,7 @@ from jobs.runtime.settings import Settings
 from jobs.telemetry import ingest, series
 from jobs.telemetry.ingest import ALL_RANKS, MetricRow
 from tests.integration.jobs.job_rows import a_running_attempt, an_attempt
+from tests.integration.jobs.writing import change, write
 from worker.outward.mirror import mirror_of
 
 Json = dict[str, Any]
@@ -102,8 +103,7 @@ class Site:
                         MetricRow(lease.job_id, name, ALL_RANKS, step, *of_step, value + bias)
                         for name, value in (("loss", 2 / step), ("val_loss", 3 / step), ("epoch_s", 4.5))
                     ]
-            with self.sessions.begin() as session:
-                ingest.store_metrics(session, rows)
+            write(self.sessions, ingest.store_metrics, rows)
 
     def save(self, lease: Lease, *, step: int) -> None:
         with self.sessions.begin() as session:
@@ -117,8 +117,7 @@ class Site:
     def restart(self, lease: Lease, *, step: int) -> Lease:
         """End the attempt because its host is lost. Returns the next attempt, which continues from a step."""
         self.end(lease, EndReason.HOST_LOST)
-        with self.sessions.begin() as session:
-            session.execute(update(Job).values(not_before=None))
+        change(self.sessions, update(Job).values(not_before=None))
         again = an_attempt(self.sessions, lease.job_id)
         with self.sessions.begin() as session:
             assert leases.claim(session, again.attempt_id, lease_s=60) == again

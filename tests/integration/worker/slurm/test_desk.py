@@ -17,6 +17,7 @@ from jobs.model.states import EndReason, Status
 from jobs.runtime.processes import ProcessId
 from jobs.scheduling import allocations, draining
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.slurm.pool_site import TWO_NODES, Site, fake_command, occupy
 from tests.slurm import Slurm
 from tests.waiting import until
@@ -67,19 +68,15 @@ def test_a_job_that_waits_in_slurm_says_why_and_leaves_it_when_asked(cluster: Sl
     number = site.allocation(job_id).slurm_job
     assert site.reason(job_id).startswith(f"waits in slurm:main as Slurm's job {number}: its nodes are in use (Resour")
     assert site.status(job_id) is Status.QUEUED
-    with site.sessions.begin() as session:
-        pause(session, job_id)
+    write(site.sessions, pause, job_id)
     site.until_given_back(job_id)
-    with site.sessions.begin() as session:
-        session.execute(update(Job).values(paused_at=None))
+    change(site.sessions, update(Job).values(paused_at=None))
     site.until(job_id, "PENDING")
-    with site.sessions.begin() as session:
-        draining.drain(session, "slurm:main")
+    write(site.sessions, draining.drain, "slurm:main")
     site.until_given_back(job_id)
     site.turn()
     assert "drained" in site.reason(job_id) or "no host is alive" in site.reason(job_id)
-    with site.sessions.begin() as session:
-        draining.undrain(session, "slurm:main")
+    write(site.sessions, draining.undrain, "slurm:main")
     site.until(job_id, "PENDING")
     job_rows.cancel(site.sessions, job_id)
     site.until_given_back(job_id)
@@ -179,8 +176,7 @@ def test_a_worker_that_takes_a_pool_over_ends_no_attempt_of_another_machine(clus
 
     reconcile()
     assert site.attempt(job_id)[0].ended_at is None
-    with site.sessions.begin() as session:
-        session.execute(update(Allocation).values(login=socket.gethostname()))
+    change(site.sessions, update(Allocation).values(login=socket.gethostname()))
     reconcile()
     assert site.attempt(job_id)[0].ended_at is not None
     assert site.slots()  # until Slurm has nothing left of the nodes
@@ -198,8 +194,7 @@ def test_what_slurm_refuses_is_said_on_the_job(cluster: Slurm, site: Site) -> No
 
 
 def test_a_project_has_no_more_slots_in_slurm_than_its_quota(cluster: Slurm, site: Site) -> None:
-    with site.sessions.begin() as session:
-        session.execute(update(Project).values(max_slots=4))
+    change(site.sessions, update(Project).values(max_slots=4))
     waiting = [job_rows.a_job(site.sessions, **TWO_NODES) for _ in range(4)]
     for _ in range(3):
         site.turn()
@@ -261,15 +256,13 @@ def test_a_job_that_waits_in_slurm_avoids_a_node_that_fails_meanwhile(cluster: S
     failed = [job_rows.a_job(site.sessions, **CPU) for _ in range(2)]
     for job_id in failed:
         site.until(job_id, "PENDING")
-        with site.sessions.begin() as session:
-            allocations.blame(session, Lease(0, "", job_id, 1), "n1")
+        write(site.sessions, allocations.blame, Lease(0, "", job_id, 1), "n1")
     site.restart()
     site.turn()
     assert site.desk.exclusion.failing == ("n1",)
     assert excluded(cluster) == {"n1"}
     for lost_nodes, avoided in (([], {""}), (["n1"], {"n1"})):
-        with site.sessions.begin() as session:
-            session.execute(update(Allocation).where(Allocation.job_id == failed[0]).values(lost_nodes=lost_nodes))
+        change(site.sessions, update(Allocation).where(Allocation.job_id == failed[0]).values(lost_nodes=lost_nodes))
         site.desk.exclusion.look()
         site.turn()
         assert excluded(cluster) == avoided

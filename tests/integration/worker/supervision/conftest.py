@@ -23,6 +23,7 @@ from jobs.model.states import EndReason
 from jobs.runtime.processes import MARK, ProcessId, mark_of
 from jobs.runtime.settings import Settings
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import write
 from tests.integration.worker.conftest import pid_in
 from tests.waiting import slowdown, until
 from worker.attempt import lease_file
@@ -67,8 +68,7 @@ class Supervised:
 
     def ask(self, request: Callable[[Session, str], object]) -> None:
         """Ask for something that ends the attempt, such as a pause of its job."""
-        with self.sessions.begin() as session:
-            request(session, self.lease.job_id)
+        write(self.sessions, request, self.lease.job_id)
 
     def wait_for_steps(self) -> None:
         """Wait until steps are stored."""
@@ -115,8 +115,7 @@ def run(nursery: Nursery, sessions: Sessions, database: str, broker: str, tmp_pa
     ) -> Supervised:  # fmt: skip
         job_rows.a_host(sessions, slots=1)
         lease = job_rows.an_attempt(sessions, again or job_rows.a_job(sessions, gpus=1, **fields), slots=[0])
-        with sessions.begin() as session:
-            leases.claim(session, lease.attempt_id, lease_s=_STARTED_S)
+        write(sessions, leases.claim, lease.attempt_id, lease_s=_STARTED_S)
         paths = paths_of(tmp_path / "runs", lease.job_id, lease.number)
         paths.create([0])
         lease_file.extend(paths.lease_file, time.monotonic() + starts_s)

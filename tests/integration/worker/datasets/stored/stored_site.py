@@ -27,6 +27,7 @@ from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
 from jobs.views.data import NewDataset, NewUpload
 from tests.archives import chips, zip_of
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.datasets.dataset_rows import row_of
 from tests.waiting import until
 from worker.copies.old import OldCopies
@@ -62,8 +63,7 @@ class Site:
         piece = Piece(upload_id, start, len(content), hashlib.sha256(content).hexdigest())
         self.store.upload(piece.key, path_of(descriptor))
         os.close(descriptor)
-        with self.sessions.begin() as session:
-            upload_pieces.advance(session, piece)
+        write(self.sessions, upload_pieces.advance, piece)
 
     def validated(self) -> int:
         """A version that host ha validated. Returns its id."""
@@ -82,8 +82,7 @@ class Site:
 
     def remove_old(self) -> None:
         """Remove from the store what is not needed any more, as happens once an hour."""
-        with self.sessions.begin() as session:
-            session.execute(update(MarkedStore).values(tidied_at=None))
+        change(self.sessions, update(MarkedStore).values(tidied_at=None))
         OldCopies(self.sessions, self.store, self.ha).once()
 
     def end(self, lease: Lease) -> None:

@@ -14,6 +14,7 @@ from jobs.runtime.settings import Settings
 from jobs.scheduling import placing
 from jobs.scheduling.decisions import Placement, Share
 from tests.integration.jobs import job_rows
+from tests.integration.jobs.writing import change
 from tests.integration.worker.datasets.stored.stored_site import Site
 from worker.attempt.supervisor_task import SupervisorTask, task_of
 from worker.copies.start import Start
@@ -66,8 +67,7 @@ def test_a_host_that_is_lost_is_not_waited_for(site: Site) -> None:
     site.validated()
     lease = site.attempt("ha", "hb")
     task = task_on(site, site.ha, lease)
-    with site.sessions.begin() as session:
-        session.execute(update(Host).where(Host.name == "hb").values(heartbeat_at=func.now() - timedelta(hours=1)))
+    change(site.sessions, update(Host).where(Host.name == "hb").values(heartbeat_at=func.now() - timedelta(hours=1)))
     assert not Start(task, site.sessions, site.ha, []).run()
     attempt = job_rows.the_attempt(site.sessions, lease)
     assert (attempt.end_reason, attempt.error) == (EndReason.HOST_LOST, "host hb stopped sending heartbeats")
@@ -77,8 +77,7 @@ def test_a_host_that_is_lost_is_not_waited_for(site: Site) -> None:
 def test_versions_on_disk_need_no_rows(site: Site) -> None:
     """Those that were uploaded before there was a store lie in a folder that the hosts share."""
     site.validated()
-    with site.sessions.begin() as session:
-        session.execute(update(Upload).values(in_store=False))
+    change(site.sessions, update(Upload).values(in_store=False))
     lease = site.attempt("hb")
     with site.sessions() as session:
         assert host_datasets.wanted(session, "hb") == []

@@ -16,6 +16,7 @@ from jobs.data import host_datasets, pieces_in_store, uploads, validation
 from jobs.db.tables import DatasetVersion, HostDataset, Job, Upload, UploadPiece
 from tests.archives import chips
 from tests.full_disks import fill_up, small_disk
+from tests.integration.jobs.writing import change, write
 from tests.integration.worker.datasets.dataset_rows import row_of
 from tests.integration.worker.datasets.stored.stored_site import ARCHIVE, PIECE_BYTES, Site, fetch_until, files_in
 from tests.waiting import until
@@ -170,8 +171,7 @@ def test_who_waits_for_a_turn_gets_on(site: Site, fetcher: DatasetFetcher, monke
     fetcher.once()
 
     def says_so() -> bool:
-        with site.sessions.begin() as session:
-            session.execute(update(HostDataset).where(HostDataset.host == "hb").values(moved_at=func.to_timestamp(0)))
+        change(site.sessions, update(HostDataset).where(HostDataset.host == "hb").values(moved_at=func.to_timestamp(0)))
         fetcher.once()
         row = site.at("hb")
         return row is not None and row.moved_at.year > 2000
@@ -180,8 +180,7 @@ def test_who_waits_for_a_turn_gets_on(site: Site, fetcher: DatasetFetcher, monke
     is_over.set()
     assert all(future.result() for future in occupied)
     fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset")
-    with site.sessions.begin() as session:
-        host_datasets.moves(session, "hb", version_id)
+    write(site.sessions, host_datasets.moves, "hb", version_id)
     assert site.is_at("hb")
 
 
@@ -251,8 +250,7 @@ def test_a_version_that_no_job_needed_for_long_goes_and_comes_back(site: Site, f
     site.end(lease)
     old.remove_some()
     assert site.is_at("hb"), "it was used a moment ago"
-    with site.sessions.begin() as session:
-        session.execute(update(Job).values(ended_at=long_ago))
+    change(site.sessions, update(Job).values(ended_at=long_ago))
     old.remove_some()
     assert site.at("hb") is None
     assert files_in(site.hb.datasets) == {}
@@ -270,8 +268,7 @@ def test_pieces_go_when_nothing_is_made_of_them_any_more(site: Site, fetcher: Da
     site.store.write("uploads/other", b"x")
     lease = site.attempt("hb")
     site.remove_old()
-    with site.sessions.begin() as session:
-        session.execute(update(DatasetVersion).values(deleted_at=func.now()))
+    change(site.sessions, update(DatasetVersion).values(deleted_at=func.now()))
     site.remove_old()
     fetch_until(fetcher, lambda: site.is_at("hb"), "the dataset of a job that goes on")
     site.end(lease)
