@@ -90,21 +90,6 @@ def test_used_up_gpu_hours_hold_back_only_new_attempts(sessions: Sessions, dispa
     assert placed_jobs(sessions) == [first, unlimited_job]
 
 
-def test_nobody_makes_room_for_a_job_held_back_by_its_quota(sessions: Sessions, dispatcher: Dispatcher) -> None:
-    a_project(sessions, max_slots=2)
-    job_rows.a_host(sessions, slots=4)
-    own = job_rows.an_attempt(sessions, job_rows.a_job(sessions, project="vision", priority=60))
-    humble = job_rows.an_attempt(sessions, job_rows.a_job(sessions, priority=1), slots=[2, 3])
-    job_rows.a_job(sessions, project="vision", priority=99)
-    assert dispatcher.run() == 0
-    assert [job_rows.the_attempt(sessions, one).preempt_requested_at for one in (own, humble)] == [None, None]
-    assert job_rows.reservations(sessions) == {"ha": None}
-    with sessions.begin() as session:
-        projects.change(session, "vision", max_slots=4)
-    dispatcher.run()
-    assert job_rows.the_attempt(sessions, humble).preempt_requested_at is not None
-
-
 def test_a_long_queue_of_one_project_does_not_block_jobs_of_another(
     sessions: Sessions, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
