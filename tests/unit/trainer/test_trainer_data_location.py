@@ -66,27 +66,6 @@ def test_url_below_a_root_is_located(root: str, source: str) -> None:
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize(
-    "source",
-    [
-        "memory://bucket/a.txt",
-        "memory://bucket/data/..\\a.txt",
-        "memory:///bucket/data/chips",
-        "memory://bucket/data/chips#x",
-        "simplecache::memory://bucket/data/chips",
-        "memory://bucket/data::file:///etc",
-        "MEMORY://bucket/data/chips",
-        "file:///bucket/data/chips",
-        "http://127.0.0.1/bucket/data/chips",
-    ],
-)
-def test_url_that_is_not_below_a_root_is_bad_data(source: str, tmp_path: Path) -> None:
-    """More of them, which admission refuses likewise: `tests/unit/jobs/lifecycle/test_admission.py`."""
-    with pytest.raises(BadData, match="is not below the data roots"):
-        locate(source, ["memory://bucket/data", str(tmp_path), "s3://bucket"], field="dataset.source")
-
-
-@pytest.mark.usefixtures("store")
 def test_a_url_with_a_user_is_below_no_root_and_a_url_with_nothing_at_it_is_bad_data() -> None:
     for root in ("memory://", "memory://user@bucket"):
         with pytest.raises(BadData, match="is not below the data roots"):

@@ -42,17 +42,6 @@ def test_lines_are_read_from_the_offset_without_their_line_ends(file: Path) -> N
     assert Tail(file, offset=14).read() == ([], 14)
 
 
-def test_unfinished_last_line_is_left_until_it_is_complete_or_the_file_ends(file: Path) -> None:
-    append(file, b"one\ntw")
-    tail = Tail(file)
-    assert tail.read(final=True) == ([b"one", b"tw"], 6)
-    lines, tail.offset = tail.read()
-    assert (lines, tail.offset) == ([b"one"], 4)
-    assert tail.read() == ([], 4)
-    append(file, b"o\n")
-    assert tail.read() == ([b"two"], 8)
-
-
 def test_long_line_is_returned_in_pieces_before_it_ends(file: Path) -> None:
     append(file, b"a" * MAX_LINE_BYTES)
     assert Tail(file).read() == ([b"a" * MAX_LINE_BYTES], MAX_LINE_BYTES)

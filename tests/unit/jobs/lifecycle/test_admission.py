@@ -185,6 +185,8 @@ NOT_BELOW = [
     "memory://other", "memory://sets2/chips", "memory://sets/../x", "memory://sets/a%2Fb", "memory://sets//a",
     "memory://sets/a?b", "memory://sets/%2E./x", "memory://sets/./../x", "memory://sets/%2e%2e%2fx",
     "memory://sets/..%5cx", "memory://sets/a.zip::file", "zip://x::memory://sets/a.zip", "memory://a@sets/x",
+    "memory://sets/..\\x", "memory:///sets/chips", "memory://sets/chips#x", "simplecache::memory://sets/chips",
+    "memory://sets::file:///etc", "MEMORY://sets/chips", "file:///sets/chips", "http://127.0.0.1/sets/chips",
 ]  # fmt: skip
 
 
