@@ -25,11 +25,16 @@ def up(
 
     are_given = {"HORA_DATABASE_URL", "HORA_BROKER_URL"} <= os.environ.keys()
     require("`hora up` runs the service on this machine", "api", "worker", *(() if are_given else ("embedded",)))
+    from hora.doctor.machine import scripts
     from hora.stack.local import start
 
-    url = start(
-        detach=detach, print_line=lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
-    )
+    def print_line(line: str) -> None:
+        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    for finding in scripts():
+        if finding.level != "ok":
+            print_line(f"Scripts: {finding.found}. {finding.advice}")
+    url = start(detach=detach, print_line=print_line)
     if as_json and url:
         print_json({"url": url})
 

@@ -35,16 +35,12 @@ def start(*, detach: bool, print_line: PrintLine) -> str | None:
 
 
 def _print_hints(stack: Stack, print_line: PrintLine) -> None:
-    """Print why this host does not offer its GPUs, if so, what does not hold scripts, and a login link.
+    """Print why this host does not offer its GPUs, if so, and a login link.
 
     The link must not get into a log, so the keeper of a detached stack does not print one.
     """
-    from hora.doctor.machine import scripts
     from hora.service import HoraError, Service
 
-    for finding in scripts():
-        if finding.level != "ok":
-            print_line(f"Scripts: {finding.found}. {finding.advice}")
     try:
         with Service(stack.url, stack.token, timeout_s=5) as service:
             if problem := service.host(Settings().host)["info"].get("device_problem"):
