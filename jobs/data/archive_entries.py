@@ -187,7 +187,7 @@ class Counted:
 def _tar_entries(stream: Any, counter: Counter) -> Iterator[Entry]:
     counted: Any = Counted(stream, counter)
     with tarfile.open(fileobj=counted, mode="r|", tarinfo=_CheckedHeader, encoding="utf-8") as archive:
-        while (member := archive.next()) is not None:
+        while (member := _next(archive)) is not None:
             if member.isdir():
                 yield Entry(f"{member.name}/", None)
             elif not member.isreg() or member.issparse():
@@ -197,3 +197,13 @@ def _tar_entries(stream: Any, counter: Counter) -> Iterator[Entry]:
             else:
                 yield Entry(member.name, archive.extractfile(member), bool(member.mode & stat.S_IXUSR))
             archive.members = []  # type: ignore[attr-defined] # it would keep them all
+
+
+def _next(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
+    """The next member. `tarfile` fails without a word of its own in what describes the holes of a sparse file."""
+    try:
+        return archive.next()
+    except ValueError as error:
+        raise Refused(
+            "the archive is damaged, or has a sparse file that cannot be read: pack it again, without -S of tar"
+        ) from error

@@ -76,6 +76,8 @@ def test_nothing_is_written_outside_the_target_folder(make: object, name: str, t
 
 SPARSE = tarfile.TarInfo("huge")
 SPARSE.type = tarfile.GNUTYPE_SPARSE
+HOLES = tarfile.TarInfo("holes")  # without the map of them
+HOLES.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
 
 
 @pytest.mark.parametrize(
@@ -87,11 +89,23 @@ SPARSE.type = tarfile.GNUTYPE_SPARSE
         (tar_of({"a.png": b"x"}, member("pipe", tarfile.FIFOTYPE)), "link, a device"),
         (tar_of({"a.png": b"x"}, member("disk", tarfile.BLKTYPE)), "link, a device"),
         (tar_of({"a.png": b"x"}, member("tty", tarfile.CHRTYPE)), "link, a device"),
-        (tar_of({"a.png": b"x"}, SPARSE), "."),
+        (tar_of({"a.png": b"x"}, SPARSE), "sparse file|damaged"),
+        (tar_of({"a.png": b"x"}, HOLES), "sparse file that cannot be read"),
         (zip_link("evil", "/etc"), "link"),
         (zip_encrypted(FILES), "encrypted"),
     ],
-    ids=["symlink out", "symlink", "hard link", "pipe", "block device", "character device", "sparse", "zip", "secret"],
+    ids=[
+        "symlink out",
+        "symlink",
+        "hard link",
+        "pipe",
+        "block device",
+        "character device",
+        "sparse",
+        "holes",
+        "zip",
+        "secret",
+    ],
 )
 def test_links_pipes_devices_and_encrypted_files_are_refused(archive: bytes, why: str, tmp_path: Path) -> None:
     with pytest.raises(Refused, match=why):
