@@ -68,7 +68,7 @@ def command_script(
     """
     name = script_name(spec, run)
     variables = spec.env | ({"CUDA_VISIBLE_DEVICES": "-1"} if spec.device == "cpu" else {})
-    command = " ".join(shlex.quote(filled_in(argument, values)) for argument in spec.command or [])
+    command = " ".join(map(shlex.quote, filled_in(spec.command or [], values)))
     return _OWN_CODE.format(
         options=sbatch_lines([f"--ntasks={spec.gpus}", *sbatch_options(spec, name, nodes, saves=False)]),
         notes="".join(f"# {note}\n" for note in not_exported(spec)),

@@ -6,7 +6,7 @@ from jobs.lifecycle.site_policy import SitePolicy
 from jobs.model.catalog import DATASETS
 from jobs.model.plan import Plan, resolve_plan
 from jobs.model.problems import FieldProblem
-from jobs.model.script_fields import OWN_ENVIRONMENTS, UnknownPlaceholder, filled_in
+from jobs.model.script_fields import OWN_ENVIRONMENTS, CommandTooLong, WrongPlaceholder, filled_in
 from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec
 from jobs.model.synthetic import is_synthetic
@@ -37,8 +37,14 @@ def script_problems(spec: Spec, site: SitePolicy) -> Iterator[FieldProblem]:
 
 def _placeholder_problems(spec: Spec, plan: Plan) -> Iterator[FieldProblem]:
     values = placeholders(spec, plan, train="", validation="", artifacts="")
-    for position, argument in enumerate(spec.command or []):
+    command, are_filled_in = spec.command or [], True
+    for position, argument in enumerate(command):
         try:
-            filled_in(argument, values)
-        except UnknownPlaceholder as error:
+            list(filled_in([argument], values))
+        except WrongPlaceholder as error:
+            are_filled_in = False
             yield FieldProblem(f"command.{position}", str(error), argument)
+    try:
+        list(filled_in(command if are_filled_in else [], values))
+    except CommandTooLong as error:
+        yield FieldProblem("command", str(error))

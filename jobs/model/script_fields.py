@@ -5,7 +5,7 @@ A script is a job with `code`: Hora launches, watches and measures it, but it tr
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from jobs.suggestions import similar_to
 
 MOST_PARAMS_BYTES = 64 * 1024  # as JSON
 MOST_COMMAND_BYTES = 64 * 1024
+MOST_FILLED_BYTES = 60 * 1024  # of its values; Linux takes 128 KiB in one argument
 _MOST_DEPTH = 16
 
 # Variables that Hora sets itself, and those that change how programs are loaded or how ranks find each other.
@@ -145,7 +146,15 @@ Requirements = Annotated[
 _PLACE = re.compile(r"\{(\{?)([A-Za-z_]\w*(?:\.[\w-]+)*)\}(\}?)")
 
 
-class UnknownPlaceholder(ValueError):
+class WrongPlaceholder(ValueError):
+    """A placeholder in a command cannot be filled in; the text is a sentence."""
+
+
+class CommandTooLong(WrongPlaceholder):
+    """The values of the placeholders make the command too long."""
+
+
+class UnknownPlaceholder(WrongPlaceholder):
     """A `{name}` in a command that stands for nothing."""
 
     def __init__(self, name: str, known: list[str]) -> None:
@@ -158,20 +167,29 @@ class UnknownPlaceholder(ValueError):
         )
 
 
-def filled_in(argument: str, values: Mapping[str, Any]) -> str:
-    """The argument with each `{name}` replaced by its value; `{{name}}` becomes `{name}`.
+def filled_in(command: Sequence[str], values: Mapping[str, Any]) -> Iterator[str]:
+    """The arguments of a command with each `{name}` replaced by its value; `{{name}}` becomes `{name}`.
 
     `values` are by dotted name. Texts are put in as they are, all else as JSON. Other braces stay.
-    Raises `UnknownPlaceholder`.
+    Raises `UnknownPlaceholder`, and `CommandTooLong` if the values take more than `MOST_FILLED_BYTES`.
     """
+    room = MOST_FILLED_BYTES
 
     def value_of(match: re.Match[str]) -> str:
+        nonlocal room
         opened, name, closed = match.groups()
         if opened and closed:
             return f"{{{name}}}"
         if name not in values:
             raise UnknownPlaceholder(name, sorted(values))
-        value = values[name]
-        return f"{opened}{value if isinstance(value, str) else json.dumps(value)}{closed}"
+        value = values[name] if isinstance(values[name], str) else json.dumps(values[name])
+        room -= len(value.encode())
+        if room < 0:
+            raise CommandTooLong(
+                f"With the value of {{{name}}} the values in the command take more than {MOST_FILLED_BYTES:,} bytes."
+                " Read large ones from run.params"
+            )
+        return f"{opened}{value}{closed}"
 
-    return _PLACE.sub(value_of, argument)
+    for argument in command:
+        yield _PLACE.sub(value_of, argument)

@@ -24,7 +24,7 @@ from jobs.model.documents import knows_batch
 from jobs.model.launch import ScriptLaunch, ScriptPackages
 from jobs.model.plan import DatasetSizes, Plan, UnworkablePlan, resolve_plan
 from jobs.model.pools import is_pool
-from jobs.model.script_fields import EMPTY, OWN_ENVIRONMENTS, REQUIREMENTS_FILE, UnknownPlaceholder, filled_in
+from jobs.model.script_fields import EMPTY, OWN_ENVIRONMENTS, REQUIREMENTS_FILE, WrongPlaceholder, filled_in
 from jobs.model.script_values import placeholders
 from jobs.model.spec import Spec
 from jobs.model.states import EndReason
@@ -246,8 +246,8 @@ def _packages(spec: Spec, paths: AttemptPaths, settings: Settings, folder: str |
 def _command(spec: Spec, plan: Plan, train: str | None, validation: str | None, *, artifacts: Path) -> list[str]:
     values = placeholders(spec, plan, train=train, validation=validation, artifacts=str(artifacts))
     try:
-        return [filled_in(argument, values) for argument in spec.command or []]
-    except UnknownPlaceholder as error:
+        return list(filled_in(spec.command or [], values))
+    except WrongPlaceholder as error:
         raise CannotRunScript(EndReason.INTERNAL_ERROR, f"command: {error}") from None
 
 
