@@ -26,7 +26,7 @@ from api.live.topics import DATABASE_AWAY, JobTopic, Listener, Reads
 from jobs.db.engine import Sessions
 
 LOOK_EVERY_S = 1.0
-TOKENS_EVERY_S = 3.0
+TOKENS_EVERY_S = 1.5  # a revoked token ends its streams within three seconds, by the second look after it
 KEEPALIVE_AFTER_S = 15.0  # without a byte a listener is sent a comment
 MOST_LISTENERS = 5000
 
