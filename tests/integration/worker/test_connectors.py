@@ -293,7 +293,7 @@ def test_landlock_lets_scripts_connect_but_not_read_the_folder(settings: Setting
 import os, socket
 from trainer.script import drop_rights
 drop_rights._libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-drop_rights._restrict(["/usr"], [])
+drop_rights._restrict(["/usr"], [], [])
 socket.socket(socket.AF_UNIX).connect({str(path)!r})
 os.open({str(path.parent)!r}, os.O_PATH)
 try:
