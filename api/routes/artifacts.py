@@ -256,7 +256,10 @@ async def _files_of(
 
 async def _stored(services: Services, place: ArtifactPlace, job_id: str) -> "ArtifactsManifest | None":
     """What the store has of the job. None: nothing, or it is not asked, because this machine's disk knows better."""
-    if not services.store.is_set or place.host in (None, services.settings.host):
+    if not services.store.is_set or place.host is None:
+        return None
+    folder = artifact_files.artifacts_dir(services.settings.runs_dir, job_id)
+    if place.host == services.settings.host and await run_in_threadpool(folder.is_dir):
         return None
     return await services.store.artifacts(job_id)
 

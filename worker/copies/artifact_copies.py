@@ -85,6 +85,8 @@ class ArtifactCopies:
         """
         self._checkpoint_at = time.monotonic()
         artifacts = self._listed()
+        if artifacts is None:
+            return
         due = [one for one in artifacts if self._has_changed(one) and one.bytes <= _SMALL_BYTES]
         try:
             self._copy(artifacts, due)
@@ -97,6 +99,8 @@ class ArtifactCopies:
         Raises `StoreAway`, `Changed`.
         """
         artifacts = self._listed()
+        if artifacts is None:
+            return
         if is_final and not self._has_read:
             self._read_written()
         self._copy(artifacts, [one for one in artifacts if self._is_due(one, is_final=is_final)])
@@ -125,11 +129,13 @@ class ArtifactCopies:
         if changed is not None:
             raise changed
 
-    def _listed(self) -> list[Artifact]:
+    def _listed(self) -> list[Artifact] | None:
+        """The artifacts here. None: their folder is gone, so the copies are all that is left of them, and stay."""
         try:
-            return list(artifact_files.listed(self.job.runs_dir, self.job.job_id))
+            return artifact_files.listed(self.job.runs_dir, self.job.job_id)
         except ArtifactsUnseen:
-            return []
+            self.waits_bytes = 0
+            return None
 
     def _has_changed(self, artifact: Artifact) -> bool:
         copied = self._known.get(artifact.path)

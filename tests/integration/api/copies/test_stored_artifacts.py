@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -105,6 +106,9 @@ def test_the_newest_attempt_counts_and_the_disk_of_the_lead_host_is_newer_than_t
     assert api.get(path_of(copied, "model.keras")).content == b"of this disk"
     assert [item["path"] for item in api.get(path_of(copied)).json()["items"]] == ["model.keras"]
     assert api.head(path_of(copied, "model.keras")).headers["Content-Length"] == "12"
+    shutil.rmtree(folder)  # a disk was replaced: then the copies are what is left
+    assert api.get(path_of(copied, "model.keras")).content == b"newer"
+    assert [item["path"] for item in api.get(path_of(copied)).json()["items"]] == ["model.keras"]
 
 
 def test_without_copies_a_shared_folder_is_read(api: TestClient, job_id: str, store: Store, tmp_path: Path) -> None:

@@ -150,6 +150,21 @@ def test_an_artifact_that_changes_has_one_version_in_the_store(
     assert not [key for key in all_files(run.store) if "/artifacts/" in key]
 
 
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_copies_stay_when_the_folder_of_the_job_is_gone_from_its_host(
+    run: Run, copier: Copier, has_ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifact_copies, "_QUIET_S", 0.0)
+    (run.paths.artifacts / "report").write_bytes(b"all that is left")
+    copy_until(copier, lambda: artifacts_in(run) == {"report": b"all that is left"}, "a copy")
+    shutil.rmtree(run.paths.artifacts)
+    if has_ended:
+        run.end()
+    for _ in range(20):
+        copier.once()
+    assert artifacts_in(run) == {"report": b"all that is left"}
+
+
 def test_a_file_that_grows_all_the_time_is_never_older_than_a_checkpoint(run: Run, copier: Copier) -> None:
     diary, has_ended = run.paths.artifacts / "diary", threading.Event()
 
