@@ -37,6 +37,14 @@ def ids_of(user: str) -> tuple[int, int]:
     return entry.pw_uid, entry.pw_gid
 
 
+def uid_of(user: str | None) -> int | None:
+    """The user's uid. None for nobody, and on a host that has no such user, where no script of it ran."""
+    try:
+        return None if user is None else ids_of(user)[0]
+    except NoSuchUser:
+        return None
+
+
 def give(folders: Sequence[Path], user: str | None) -> None:
     """Let the user write below these folders, and this user still read what is made there. Raises `OSError`."""
     if user is None:
@@ -114,16 +122,17 @@ def take_back(folders: Sequence[Path], user: str | None) -> None:
 
     Call it when no process of the script is left. What cannot be changed stays as it is.
     """
+    uid = uid_of(user)
     for folder in folders:
         with suppress(OSError):
             for opened in _opened_below(folder):
                 with suppress(OSError):
-                    _take_back(opened, user)
+                    _take_back(opened, uid)
 
 
-def _take_back(opened: int, user: str | None) -> None:
+def _take_back(opened: int, uid: int | None) -> None:
     status = os.fstat(opened)
-    is_theirs = user is not None and status.st_uid == ids_of(user)[0]
+    is_theirs = status.st_uid == uid
     if is_theirs:
         os.chown(path_of(opened), os.geteuid(), os.getegid())
     is_folder = stat.S_ISDIR(status.st_mode)

@@ -12,7 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from jobs.runtime.processes import pids
-from jobs.runtime.script_user import ids_of
+from jobs.runtime.script_user import uid_of
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - where the C library makes shared memory
 
@@ -35,12 +35,18 @@ def files_of(uid: int) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def remove_unused(user: str | None) -> None:
-    """Remove the files of the user of scripts that no process of it has open or mapped: what ended scripts left."""
-    if user is None:
+    """Remove the files of the user of scripts that no process of it has open or mapped: what ended scripts left.
+
+    Where this process may not see what the others use, all stay until there are no others.
+    """
+    uid = uid_of(user)
+    left = [] if uid is None else list(files_of(uid))
+    if uid is None or not left:
         return
-    uid = ids_of(user)[0]
-    left = list(files_of(uid))
-    used = _used_by(uid) if left else set()
+    try:
+        used = _used_by(uid)
+    except PermissionError:
+        return
     for path, status in left:
         if (status.st_dev, status.st_ino) not in used:
             with suppress(OSError):
@@ -48,15 +54,15 @@ def remove_unused(user: str | None) -> None:
 
 
 def _used_by(uid: int) -> set[FileKey]:
-    """The files that processes of a user have open or mapped."""
+    """The files that processes of a user have open or mapped. Raises `PermissionError`."""
     used = set()
     for pid in pids():
-        with suppress(OSError):
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
             if os.stat(f"/proc/{pid}").st_uid != uid:
                 continue
             for folder in ("fd", "map_files"):
                 for name in os.listdir(f"/proc/{pid}/{folder}"):
-                    with suppress(OSError):
+                    with suppress(FileNotFoundError):
                         status = Path(f"/proc/{pid}/{folder}/{name}").stat()
                         used.add((status.st_dev, status.st_ino))
     return used

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jobs.runtime.files import size_text
 from jobs.runtime.processes import adopt_orphans, descendants, reap_orphans
-from jobs.runtime.script_user import ids_of
+from jobs.runtime.script_user import uid_of
 from trainer.script.usage import FileUsage
 
 # Processes and threads of one rank's script. More would take so much of the processors that this process could not end
@@ -46,7 +46,7 @@ class Limits:
             self.processes,
             on_disk=folders,
             in_memory=[] if shared_memory is None else [shared_memory],
-            uid=None if user is None else ids_of(user)[0],
+            uid=uid_of(user),
         )
         self._files.start()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.runtime.script_user import give, open_to_read, remove, take_back
+from jobs.runtime.shared_memory import SHARED_MEMORY, remove_unused
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
 NOBODY = pwd.getpwnam("nobody").pw_uid
@@ -58,6 +59,29 @@ def test_what_a_script_left_is_owned_again_and_nothing_elsewhere_changes(tmp_pat
         "closed": (0, "0o700"), "closed/program": (0, "0o700"), "link": (0, "0o777"), "second-name": (0, "0o644"),
     }  # fmt: skip
     assert stat.S_IMODE(left.stat().st_mode) == 0o700
+
+
+def test_where_there_is_no_such_user_nothing_is_taken_back_or_removed(tmp_path: Path) -> None:
+    (tmp_path / "theirs").touch()
+    os.chown(tmp_path / "theirs", NOBODY, 0)
+    (tmp_path / "theirs").chmod(0o640)
+    take_back([tmp_path], "no-such-user")
+    remove_unused("no-such-user")
+    assert modes(tmp_path) == {"theirs": (NOBODY, "0o640")}
+
+
+def test_files_in_memory_that_no_process_uses_are_removed() -> None:
+    """Where scripts share /dev/shm, those that ended leave files there."""
+    left, used = (Path(SHARED_MEMORY, f"hora-test-{os.getpid()}-{name}") for name in ("left", "used"))
+    for path in (left, used):
+        path.write_bytes(b"x")
+        os.chown(path, NOBODY, 0)
+    with used.open() as file, subprocess.Popen(["sleep", "60"], stdin=file, user=NOBODY, group=0) as script:
+        remove_unused("nobody")
+        assert (left.exists(), used.exists()) == (False, True)
+        script.kill()
+    remove_unused("nobody")
+    assert not used.exists()
 
 
 def test_a_script_that_moves_its_folders_meanwhile_turns_no_right_on_others(tmp_path: Path) -> None:
