@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 _FIRST_STEP = 3  # Horovod's callbacks broadcast the weights of rank 0 after the first step
-_MOST_OPTIMIZERS = 8
+_MOST_OPTIMIZERS = 16
 _MOST_KEPT = 3e7  # weights of a model that is kept for its last look, though the script has dropped it
 _GOLDEN = 0.6180339887498949
 _OTHER_WAYS = ("mpi4py", "jax", "mxnet", "ray")  # to share work between ranks

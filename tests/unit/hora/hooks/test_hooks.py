@@ -97,11 +97,11 @@ def test_weights_are_told_ever_more_rarely_and_at_the_end(tmp_path: Path) -> Non
     assert told(f"from hora import run\nrun.compare_weights(False)\ntrain({sgd}, weights, 20)") == []
     assert told(f"train({sgd}, weights, 20)", size=1) == []
 
-    many = "for _ in range(10):\n    " + f"train({sgd}, [torch.nn.Parameter(torch.ones(1))], 3)"
-    assert told(many)[-1] == (8, 3, 1, False)
+    many = "for _ in range(18):\n    " + f"train({sgd}, [torch.nn.Parameter(torch.ones(1))], 3)"
+    assert told(many)[-1] == (16, 3, 1, False)
     sharded = f"class DTensor(torch.nn.Parameter): pass\ntrain({sgd}, [DTensor(torch.ones(3))], 3)"
     assert told(sharded) == []
     assert [each["text"] for each in alerts] == [
-        "Only those of the first 8 optimizers are compared.",
+        "Only those of the first 16 optimizers are compared.",
         "Each rank holds a part of the model (FSDP or DeepSpeed).",
     ]
